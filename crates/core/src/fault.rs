@@ -1,0 +1,79 @@
+//! Faults: what went wrong, whose doing it was, and what to do next.
+
+use std::fmt;
+
+/// Who can do something about a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The request itself: another request can succeed.
+    Caller,
+    /// This gateway or its configuration.
+    Gateway,
+    /// A server behind the gateway.
+    Upstream,
+}
+
+impl Blame {
+    /// The word used on every door.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Gateway => "gateway",
+            Self::Upstream => "upstream",
+        }
+    }
+}
+
+/// An error that people and programs can act on: a stable code, a blame and a hint.
+///
+/// The sentence itself is the error's `Display`; it must not hold secrets or foreign error text.
+pub trait Fault: std::error::Error {
+    /// A stable code such as `server.command-not-found`.
+    fn code(&self) -> &'static str;
+    /// Who can do something about it.
+    fn blame(&self) -> Blame;
+    /// What to try next.
+    fn hint(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A fault with its type erased, as it travels from where it happened to a door.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The stable code.
+    pub code: &'static str,
+    /// Who can do something about it.
+    pub blame: Blame,
+    /// One sentence for people.
+    pub message: String,
+    /// What to try next.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// Erases the type of any fault.
+    pub fn of(fault: &dyn Fault) -> Self {
+        Self { code: fault.code(), blame: fault.blame(), message: fault.to_string(), hint: fault.hint() }
+    }
+
+    /// Message and hint in one text, for readers that have a single field.
+    pub fn sentence(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{} (hint: {hint})", self.message),
+            None => self.message.clone(),
+        }
+    }
+}
+
+impl<F: Fault> From<F> for Problem {
+    fn from(fault: F) -> Self {
+        Self::of(&fault)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

@@ -1,0 +1,9 @@
+//! The domain of Toolbooth and every decision it takes.
+//!
+//! Nothing here does IO, awaits, reads a clock or the environment, or knows the wire or SQL.
+
+pub mod fault;
+pub mod json;
+pub mod names;
+pub mod secret;
+pub mod server;

@@ -1,0 +1,241 @@
+//! A server as configured: what every dialect of configuration normalises into.
+
+use crate::names::ServerName;
+use crate::secret::SecretText;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One server entry, checked and complete: every default is filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerEntry {
+    /// Its configured name; the key of everything that belongs to it.
+    pub name: ServerName,
+    /// Where it runs and how it is reached.
+    pub transport: Transport,
+    /// What the gateway shows to the server as its own credential.
+    pub auth: OutboundAuth,
+    /// Headers of the caller's request that are passed on, as (caller's name, upstream's name).
+    pub forward_headers: Vec<(String, String)>,
+    /// Any of these groups admits a caller; empty admits nobody.
+    pub groups: Vec<String>,
+    /// Personas its tools belong to; empty means shared.
+    pub personas: Vec<String>,
+    /// Texts about the server for people.
+    pub about: About,
+    /// False: never started, never listed.
+    pub enabled: bool,
+    /// Whether it is connected when the gateway starts.
+    pub auto_connect: bool,
+    /// Whether it is started on the first call only, its tools coming from the cached catalog.
+    pub lazy: bool,
+    /// Which callers share one process or connection.
+    pub share: Share,
+    /// Which of its tools enter the catalog, and how.
+    pub tools: ToolRules,
+    /// Defaults for the tools discovered on it.
+    pub defaults: ToolDefaults,
+    /// Which arguments the gateway supplies.
+    pub inject: Inject,
+    /// How long a call may take when nothing else says.
+    pub timeout: Duration,
+    /// How long connecting, handshake and listing may take.
+    pub connect_timeout: Duration,
+    /// How often a quiet connection is probed.
+    pub health_check_interval: Duration,
+    /// What happens when it goes away.
+    pub restart: Restart,
+    /// The level that callers' compliance rules are held against.
+    pub compliance_level: Option<String>,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Transport {
+    /// A child process that speaks on its standard input and output.
+    Stdio {
+        /// The program.
+        command: SecretText,
+        /// Its arguments.
+        args: Vec<SecretText>,
+        /// Its working folder; absent means the gateway's.
+        cwd: Option<PathBuf>,
+        /// Variables set for it besides the clean base environment.
+        env: BTreeMap<String, SecretText>,
+    },
+    /// Streamable HTTP.
+    Http(Remote),
+    /// The older HTTP+SSE transport with two endpoints.
+    Sse(Remote),
+    /// WebSocket.
+    WebSocket(Remote),
+    /// A server built into this binary, by its name.
+    Bundled(String),
+}
+
+/// Where a remote server is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remote {
+    /// Its address.
+    pub url: SecretText,
+    /// Headers sent with every request.
+    pub headers: BTreeMap<String, SecretText>,
+}
+
+/// The gateway's credential toward a server.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum OutboundAuth {
+    /// None.
+    #[default]
+    None,
+    /// `Authorization: Bearer …`; also used for JWTs.
+    Bearer(SecretText),
+    /// A key in a header of its own.
+    ApiKey {
+        /// The header's name.
+        header: String,
+        /// The key.
+        key: SecretText,
+    },
+    /// OAuth: tokens obtained and kept by the gateway.
+    OAuth(OAuthEntry),
+}
+
+/// What is configured about OAuth for one server; the rest is discovered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OAuthEntry {
+    /// A client registered beforehand.
+    pub client_id: Option<SecretText>,
+    /// Its secret.
+    pub client_secret: Option<SecretText>,
+    /// Scopes asked for besides the discovered ones.
+    pub scopes: Vec<String>,
+}
+
+/// Texts about a server for people.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct About {
+    /// Shown in the console, `/servers` and `_mcp_data`.
+    pub description: Option<String>,
+    /// One line of it.
+    pub short_description: Option<String>,
+    /// Who made it.
+    pub author: Option<String>,
+    /// Whom to ask.
+    pub help_email: Option<String>,
+}
+
+/// Which callers share one process or connection of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// Everybody.
+    All,
+    /// The calls of one user.
+    User,
+    /// The calls of one client session.
+    Session,
+}
+
+/// Which tools of a server enter the catalog. Globs are matched on the server's own tool names.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ToolRules {
+    /// Only these; empty means all.
+    pub allow: Vec<String>,
+    /// Not these; wins over `allow`.
+    pub deny: Vec<String>,
+    /// These are asked about before they run.
+    pub require_approval: Vec<String>,
+    /// Manifest fields laid over single tools, by the server's own tool name.
+    pub overrides: BTreeMap<String, serde_json::Value>,
+}
+
+/// Defaults for the tools discovered on a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDefaults {
+    /// The manifest label of what its tools do to the world.
+    pub side_effects: SideEffects,
+    /// Seconds one call may take; absent means the server's `timeout`.
+    pub default_timeout: Option<Duration>,
+    /// Whether calls of one tool may overlap.
+    pub allow_parallel: bool,
+    /// Whether a person must agree before its first use.
+    pub requires_consent: bool,
+    /// Whether calls carry an idempotency key and may be repeated.
+    pub idempotency_key: bool,
+    /// Whether the server's own annotations are believed.
+    pub trust_annotations: bool,
+}
+
+impl Default for ToolDefaults {
+    fn default() -> Self {
+        Self {
+            side_effects: SideEffects::Network,
+            default_timeout: None,
+            allow_parallel: false,
+            requires_consent: true,
+            idempotency_key: false,
+            trust_annotations: false,
+        }
+    }
+}
+
+/// The manifest label of what a tool does to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the labels are the documentation")]
+pub enum SideEffects {
+    None,
+    ReadExternalService,
+    Network,
+    Filesystem,
+    Write,
+    Database,
+    Compute,
+    System,
+}
+
+/// Which arguments the gateway supplies to tools that declare them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inject {
+    /// Parameters that receive the caller's user.
+    pub identity: Vec<String>,
+    /// Whether `_mcp_data` is supplied.
+    pub mcp_data: bool,
+    /// Parameters whose value may name a file of the caller's session.
+    pub files: Vec<String>,
+}
+
+impl Default for Inject {
+    fn default() -> Self {
+        Self { identity: vec!["_atlas_user".into()], mcp_data: true, files: Vec::new() }
+    }
+}
+
+impl Inject {
+    /// `inject: true`, the whole contract of Atlas servers.
+    pub fn contract() -> Self {
+        Self {
+            identity: vec!["username".into(), "_atlas_user".into()],
+            mcp_data: true,
+            files: vec!["filename".into(), "file_names".into()],
+        }
+    }
+
+    /// `inject: false`.
+    pub fn nothing() -> Self {
+        Self { identity: Vec::new(), mcp_data: false, files: Vec::new() }
+    }
+}
+
+/// What happens when a server goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Restart {
+    /// Connect again, with growing pauses, and never give up.
+    #[default]
+    Backoff,
+    /// Stay away until somebody asks.
+    Never,
+}
