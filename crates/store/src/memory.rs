@@ -1,0 +1,209 @@
+//! The store that forgets with the process: for tests, trials and comparison.
+
+use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
+use crate::records::{CallRow, Closing, DiscoveryRecord, Intent, NonceUse, Outcome, OutcomeKind, closing};
+use crate::{Store, StoreError};
+use async_trait::async_trait;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use toolbooth_core::names::ServerName;
+use uuid::Uuid;
+
+/// Forgetting a nonce before its time would let a handle be used twice, so at this many new ones are refused.
+const MAX_NONCES: usize = 1_000_000;
+
+/// A `Store` in the process's memory.
+#[derive(Debug)]
+pub struct MemoryStore {
+    retention: Retention,
+    state: Mutex<Option<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    discoveries: BTreeMap<ServerName, DiscoveryRecord>,
+    calls: BTreeMap<u64, CallRow>,
+    place: HashMap<Uuid, u64>,
+    next_place: u64,
+    secrets: HashMap<String, Vec<u8>>,
+    nonces: HashMap<Vec<u8>, i64>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(retention: Retention) -> Self {
+        Self { retention, state: Mutex::new(Some(State::default())) }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        match self.lock().as_mut() {
+            Some(state) => act(state),
+            None => Err(StoreError::Closed),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<State>> {
+        // Every change is a single step, so a panic elsewhere leaves no half of one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn call(&mut self, call_id: Uuid) -> Option<&mut CallRow> {
+        self.calls.get_mut(self.place.get(&call_id)?)
+    }
+
+    fn drop_calls(&mut self, unwanted: impl Fn(u64, &CallRow) -> bool) {
+        let places = &mut self.place;
+        self.calls.retain(|place, row| {
+            let keep = row.outcome.is_none() || !unwanted(*place, row);
+            if !keep {
+                places.remove(&row.intent.call_id);
+            }
+            keep
+        });
+    }
+
+    fn drop_surplus(&mut self, max_rows: u32) {
+        let Some((&newest_surplus, _)) = self.calls.iter().rev().nth(max_rows as usize) else { return };
+        self.drop_calls(|place, _| place <= newest_surplus);
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn save_discovery(&self, record: DiscoveryRecord) -> Result<(), StoreError> {
+        limits::check_discovery(&record)?;
+        self.with(|state| {
+            state.discoveries.insert(record.server.clone(), record);
+            Ok(())
+        })
+    }
+
+    async fn discoveries(&self) -> Result<Vec<DiscoveryRecord>, StoreError> {
+        self.with(|state| Ok(state.discoveries.values().cloned().collect()))
+    }
+
+    async fn forget_discovery(&self, server: &ServerName) -> Result<(), StoreError> {
+        self.with(|state| {
+            state.discoveries.remove(server);
+            Ok(())
+        })
+    }
+
+    async fn write_intent(&self, intent: Intent) -> Result<(), StoreError> {
+        limits::check_intent(&intent)?;
+        let max_rows = self.retention.max_rows;
+        self.with(|state| {
+            if let Some(row) = state.call(intent.call_id) {
+                let call_id = intent.call_id;
+                return if row.intent == intent { Ok(()) } else { Err(StoreError::Conflict { call_id }) };
+            }
+            state.place.insert(intent.call_id, state.next_place);
+            state.calls.insert(state.next_place, CallRow { intent, outcome: None });
+            state.next_place += 1;
+            // Nobody may ever call `purge`; a walk over all rows pays off only now and then.
+            if state.next_place % 1_000 == 0 {
+                state.drop_surplus(max_rows);
+            }
+            Ok(())
+        })
+    }
+
+    async fn write_outcome(&self, outcome: Outcome) -> Result<(), StoreError> {
+        limits::check_outcome(&outcome)?;
+        let call_id = outcome.call_id;
+        self.with(|state| {
+            let row = state.call(call_id).ok_or(StoreError::NoIntent { call_id })?;
+            match closing(row.outcome.as_ref(), &outcome) {
+                Closing::Write => row.outcome = Some(outcome),
+                Closing::Keep => {}
+                Closing::Conflict => return Err(StoreError::Conflict { call_id }),
+            }
+            Ok(())
+        })
+    }
+
+    async fn open_intents(&self) -> Result<Vec<Intent>, StoreError> {
+        self.with(|state| {
+            let open = state.calls.values().filter(|row| row.outcome.is_none());
+            Ok(open.take(MAX_OPEN_INTENTS as usize).map(|row| row.intent.clone()).collect())
+        })
+    }
+
+    async fn close_interrupted(&self, at_ms: i64) -> Result<u64, StoreError> {
+        self.with(|state| {
+            let mut closed = 0;
+            for row in state.calls.values_mut().filter(|row| row.outcome.is_none()) {
+                row.outcome = Some(interrupted(&row.intent, at_ms));
+                closed += 1;
+            }
+            Ok(closed)
+        })
+    }
+
+    async fn recent_calls(&self, limit: u32) -> Result<Vec<CallRow>, StoreError> {
+        let limit = limit.min(MAX_RECENT_CALLS) as usize;
+        self.with(|state| Ok(state.calls.values().rev().take(limit).cloned().collect()))
+    }
+
+    async fn get_or_create_secret(
+        &self,
+        name: &str,
+        create: &(dyn Fn() -> Vec<u8> + Send + Sync),
+    ) -> Result<Vec<u8>, StoreError> {
+        limits::check_secret_name(name)?;
+        if let Some(secret) = self.with(|state| Ok(state.secrets.get(name).cloned()))? {
+            return Ok(secret);
+        }
+        // Foreign code does not run under the lock.
+        let candidate = create();
+        limits::check_secret(&candidate)?;
+        self.with(|state| Ok(state.secrets.entry(name.to_owned()).or_insert(candidate).clone()))
+    }
+
+    async fn use_nonce(&self, nonce: &[u8], expires_at_ms: i64) -> Result<NonceUse, StoreError> {
+        limits::check_nonce(nonce)?;
+        self.with(|state| {
+            let full = state.nonces.len() >= MAX_NONCES;
+            match state.nonces.entry(nonce.to_vec()) {
+                Entry::Occupied(_) => Ok(NonceUse::Again),
+                Entry::Vacant(_) if full => Err(StoreError::Full { what: "nonces" }),
+                Entry::Vacant(free) => {
+                    free.insert(expires_at_ms);
+                    Ok(NonceUse::First)
+                }
+            }
+        })
+    }
+
+    async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {
+        let horizon_ms = self.retention.horizon_ms(now_ms);
+        self.with(|state| {
+            state.nonces.retain(|_, expires_at_ms| *expires_at_ms > now_ms);
+            state.drop_calls(|_, row| row.intent.at_ms < horizon_ms);
+            state.drop_surplus(self.retention.max_rows);
+            Ok(())
+        })
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.with(|_| Ok(()))
+    }
+
+    async fn close(&self) {
+        *self.lock() = None;
+    }
+}
+
+fn interrupted(intent: &Intent, at_ms: i64) -> Outcome {
+    Outcome {
+        call_id: intent.call_id,
+        at_ms,
+        kind: OutcomeKind::Unknown,
+        error_code: None,
+        // How long it ran before the gateway died is not known.
+        duration_ms: 0,
+    }
+}

@@ -1,0 +1,163 @@
+//! What is kept: discoveries, and the journal's intents and outcomes.
+
+use bytes::Bytes;
+use std::fmt;
+use std::str::FromStr;
+use toolbooth_core::names::ServerName;
+use uuid::Uuid;
+
+/// What was discovered on one server, kept so that a start need not ask it again.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DiscoveryRecord {
+    /// The server.
+    pub server: ServerName,
+    /// The hash of the entry it was configured by; another hash means another server.
+    pub entry_hash: String,
+    /// The era of the protocol it spoke.
+    pub era: String,
+    /// When it was kept.
+    pub saved_at_ms: i64,
+    /// The discovery itself, in the form its owner chose.
+    pub payload: Bytes,
+}
+
+// A payload can be megabytes long: a log line shows its size instead.
+impl fmt::Debug for DiscoveryRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiscoveryRecord")
+            .field("server", &self.server)
+            .field("entry_hash", &self.entry_hash)
+            .field("era", &self.era)
+            .field("saved_at_ms", &self.saved_at_ms)
+            .field("payload_bytes", &self.payload.len())
+            .finish()
+    }
+}
+
+/// A call with side effects that is about to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    /// The call.
+    pub call_id: Uuid,
+    /// When it was about to be sent.
+    pub at_ms: i64,
+    /// On whose behalf.
+    pub user: String,
+    /// To which server.
+    pub server: ServerName,
+    /// The server's own name of the tool.
+    pub tool: String,
+    /// The SHA-256 of the arguments; the arguments themselves are not kept here.
+    pub arguments_sha256: [u8; 32],
+    /// The rung of the side-effect ladder, as its word.
+    pub side_effect: String,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The call.
+    pub call_id: Uuid,
+    /// When the outcome was known.
+    pub at_ms: i64,
+    /// What it was.
+    pub kind: OutcomeKind,
+    /// The fault's stable code, where there was a fault.
+    pub error_code: Option<String>,
+    /// How long the call took.
+    pub duration_ms: u64,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OutcomeKind {
+    /// The tool answered.
+    Done,
+    /// The tool answered that it failed.
+    ToolError,
+    /// No answer came, for a known reason.
+    Failed,
+    /// The caller hung up or took the call back.
+    Cancelled,
+    /// The deadline passed.
+    Timeout,
+    /// The gateway died in between: it may or may not have happened.
+    Unknown,
+}
+
+impl OutcomeKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] =
+        [Self::Done, Self::ToolError, Self::Failed, Self::Cancelled, Self::Timeout, Self::Unknown];
+
+    /// The word used in the database and on every door.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::ToolError => "tool_error",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Timeout => "timeout",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for OutcomeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that is no kind of outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a kind of outcome")]
+pub struct NoSuchOutcome;
+
+impl FromStr for OutcomeKind {
+    type Err = NoSuchOutcome;
+
+    fn from_str(word: &str) -> Result<Self, NoSuchOutcome> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word).ok_or(NoSuchOutcome)
+    }
+}
+
+/// One call of the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRow {
+    /// What was to happen.
+    pub intent: Intent,
+    /// What happened; absent while the call runs.
+    pub outcome: Option<Outcome>,
+}
+
+/// Whether a nonce was used before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NonceUse {
+    /// This is its first use.
+    First,
+    /// It was used before.
+    Again,
+}
+
+/// What to do with an outcome that arrives for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// It becomes the call's outcome.
+    Write,
+    /// It says nothing new.
+    Keep,
+    /// It contradicts what is known.
+    Conflict,
+}
+
+/// Decides by the call's present outcome; every backend asks here, so that they agree.
+pub(crate) fn closing(present: Option<&Outcome>, arriving: &Outcome) -> Closing {
+    match present {
+        None => Closing::Write,
+        Some(present) if present == arriving => Closing::Keep,
+        Some(_) if arriving.kind == OutcomeKind::Unknown => Closing::Keep,
+        Some(present) if present.kind == OutcomeKind::Unknown => Closing::Write,
+        Some(_) => Closing::Conflict,
+    }
+}
