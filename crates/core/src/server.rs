@@ -166,6 +166,10 @@ pub struct ToolDefaults {
     pub idempotency_key: bool,
     /// Whether the server's own annotations are believed.
     pub trust_annotations: bool,
+    /// Manifest `auth` hints (required, type, envs, scopes, docs) laid under what each tool says itself.
+    pub auth: Option<serde_json::Value>,
+    /// The version its tools carry when they name none.
+    pub version: Option<String>,
 }
 
 impl Default for ToolDefaults {
@@ -177,6 +181,8 @@ impl Default for ToolDefaults {
             requires_consent: true,
             idempotency_key: false,
             trust_annotations: false,
+            auth: None,
+            version: None,
         }
     }
 }
