@@ -2,8 +2,12 @@
 //!
 //! Nothing here does IO, awaits, reads a clock or the environment, or knows the wire or SQL.
 
+pub mod call;
+pub mod caller;
+pub mod catalog;
 pub mod fault;
 pub mod json;
 pub mod names;
+pub mod permission;
 pub mod secret;
 pub mod server;

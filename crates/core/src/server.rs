@@ -245,3 +245,46 @@ pub enum Restart {
     /// Stay away until somebody asks.
     Never,
 }
+
+impl ServerEntry {
+    /// An entry with every default filled in.
+    pub fn with_defaults(name: ServerName, transport: Transport) -> Self {
+        let share = match transport {
+            Transport::Stdio { .. } | Transport::Bundled(_) => Share::User,
+            Transport::Http(_) | Transport::Sse(_) | Transport::WebSocket(_) => Share::All,
+        };
+        Self {
+            name,
+            transport,
+            auth: OutboundAuth::None,
+            forward_headers: Vec::new(),
+            groups: vec![crate::caller::EVERYONE.to_owned()],
+            personas: Vec::new(),
+            about: About::default(),
+            enabled: true,
+            auto_connect: true,
+            lazy: false,
+            share,
+            tools: ToolRules::default(),
+            defaults: ToolDefaults::default(),
+            inject: Inject::default(),
+            timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(30),
+            health_check_interval: Duration::from_secs(60),
+            restart: Restart::Backoff,
+            compliance_level: None,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A stdio entry for tests.
+    pub(crate) fn entry(name: &str) -> ServerEntry {
+        let command = SecretText::plain("true");
+        let transport = Transport::Stdio { command, args: Vec::new(), cwd: None, env: BTreeMap::new() };
+        ServerEntry::with_defaults(name.parse().expect("a name"), transport)
+    }
+}

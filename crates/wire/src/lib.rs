@@ -1,1 +1,18 @@
-//! Placeholder while the crate is being written.
+//! The Model Context Protocol on the wire: both eras, over raw JSON.
+//!
+//! *Modern* is 2026-07-28 (stateless, metadata on every request); *legacy* is everything before it
+//! (`initialize`, sessions). This crate knows no callers, no policies and no catalog.
+
+pub mod codes;
+pub mod envelope;
+pub mod era;
+pub mod head;
+pub mod meta;
+pub mod mirror;
+pub mod sse;
+pub mod state;
+pub mod strict;
+
+pub use codes::RpcError;
+pub use envelope::{Id, Message, Notification, Request, Response};
+pub use era::{Era, Revision};

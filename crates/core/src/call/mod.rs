@@ -1,0 +1,20 @@
+//! A call's stages. Each takes the one before and gives the next, so the order cannot be changed:
+//! `Incoming -> Resolved -> Permitted -> Draft -> (judged) -> Sealed`.
+//!
+//! Only [`seal`] makes a [`Sealed`], and an upstream accepts nothing else.
+
+mod authorise;
+mod draft;
+mod fault;
+pub mod policy;
+mod resolve;
+mod route;
+mod seal;
+
+pub use authorise::{Permitted, authorise};
+pub use draft::{Draft, draft};
+pub use fault::CallFault;
+pub use policy::{Judged, Policy, Verdict, judge};
+pub use resolve::{Incoming, Resolved, resolve};
+pub use route::{Provider, route};
+pub use seal::{InjectionContext, Injector, Sealed, seal};

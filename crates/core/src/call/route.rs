@@ -1,0 +1,19 @@
+//! Stage 7, route: which providers serve a call, best first.
+
+use super::seal::Sealed;
+use crate::names::ServerName;
+
+/// One way to have a call served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// The server that runs the tool.
+    pub server: ServerName,
+    /// The server's own name for the tool.
+    pub tool: Box<str>,
+}
+
+/// The providers of a call in the order to try them. A discovered tool has one: its own server.
+pub fn route(call: &Sealed) -> Vec<Provider> {
+    let tool = call.tool();
+    vec![Provider { server: tool.server.name.clone(), tool: tool.name.clone() }]
+}

@@ -1,0 +1,95 @@
+//! Who calls, and what their client said about itself.
+
+use crate::json::RawJson;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The group every authenticated caller is in.
+pub const EVERYONE: &str = "users";
+
+/// Somebody whose identity a door has established. Nothing a model or a server writes ends up here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The user.
+    pub user: Arc<str>,
+    /// The groups the user is in.
+    pub groups: Groups,
+    /// The view the caller has chosen, if any.
+    pub persona: Option<Arc<str>>,
+    /// The client session the call belongs to, if there is one.
+    pub session: Option<Arc<str>>,
+    /// How the caller's processes are told from other callers'.
+    pub standing: Standing,
+}
+
+/// Whether a caller is the person who runs the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The owner of a gateway in `local` mode: uses the gateway's own connections.
+    Owner,
+    /// Anybody else.
+    Guest,
+}
+
+/// The groups of a caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Groups {
+    /// Every group: the owner of a local gateway.
+    All,
+    /// These, besides `users`.
+    Named(Arc<BTreeSet<String>>),
+}
+
+impl Groups {
+    /// Whether the caller is in `group`. Names compare exactly.
+    pub fn contains(&self, group: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => group == EVERYONE || names.contains(group),
+        }
+    }
+}
+
+impl Caller {
+    /// The owner of a gateway in `local` mode.
+    pub fn owner(user: impl Into<Arc<str>>) -> Self {
+        Self {
+            user: user.into(),
+            groups: Groups::All,
+            persona: None,
+            session: None,
+            standing: Standing::Owner,
+        }
+    }
+}
+
+/// What a client said about itself. Believed for what it can take, never for who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientFacts {
+    /// Its description of itself, as it sent it.
+    pub info: Option<RawJson>,
+    /// What it can do: an object.
+    pub capabilities: RawJson,
+    /// The least severe log message it wants, if any.
+    pub log_level: Option<String>,
+}
+
+impl Default for ClientFacts {
+    fn default() -> Self {
+        Self { info: None, capabilities: RawJson::empty_object(), log_level: None }
+    }
+}
+
+impl ClientFacts {
+    /// Whether the client declared a capability.
+    pub fn can(&self, capability: &str) -> bool {
+        self.capabilities.member(capability).is_some_and(|value| value.is_object())
+    }
+
+    /// Its name, cut to a sane length, for logs and views.
+    pub fn name(&self) -> String {
+        let name = self.info.as_ref().and_then(|info| info.member("name"));
+        let name = name.as_ref().and_then(|name| name.string());
+        name.map_or_else(|| "unknown".to_owned(), |name| name.chars().take(64).collect())
+    }
+}

@@ -1,0 +1,312 @@
+//! Admission: from what a server sent to what enters the catalog. One bad definition harms only itself.
+
+use super::naming::Naming;
+use super::tool::{Discovery, Offer, Tool};
+use crate::json::{Member, ObjectWriter, RawJson};
+use crate::server::ServerEntry;
+use bytes::{Bytes, BytesMut};
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The most tools one server may bring in.
+pub const MAX_TOOLS: usize = 20_000;
+
+/// A definition that did not enter the catalog, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// `tool`, `prompt`, `resource` or `template`.
+    pub kind: &'static str,
+    /// Its name as far as one could be read, or a preview of the text.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Everything one server brings into the catalog.
+#[derive(Debug)]
+pub struct ServerCatalog {
+    /// The server.
+    pub entry: Arc<ServerEntry>,
+    /// Its tools, by their own name.
+    pub tools: Vec<Arc<Tool>>,
+    /// The definitions of all its tools, joined by commas: ready bytes for a list.
+    pub tools_text: Bytes,
+    /// Its prompts.
+    pub prompts: Vec<Offer>,
+    /// Its resources.
+    pub resources: Vec<Offer>,
+    /// Its resource templates.
+    pub templates: Vec<Offer>,
+    /// What the server can do.
+    pub capabilities: Option<RawJson>,
+    /// Its advice to models.
+    pub instructions: Option<String>,
+    /// What did not enter.
+    pub set_aside: Vec<SetAside>,
+}
+
+/// Builds a server's part of the catalog. `taken` holds the names other servers already have.
+pub fn admit(
+    entry: &Arc<ServerEntry>,
+    discovery: &Discovery,
+    naming: &Naming,
+    taken: &dyn Fn(&str) -> bool,
+) -> ServerCatalog {
+    let mut set_aside = Vec::new();
+    let (tools, tools_text) = admit_tools(entry, &discovery.tools, naming, taken, &mut set_aside);
+    let mut offers = |kind, list: &[RawJson], key, rename: &dyn Fn(&str) -> String| {
+        admit_offers(entry, kind, list, key, rename, &mut set_aside)
+    };
+    let prompts = offers("prompt", &discovery.prompts, "name", &|own| naming.expose(entry.name.as_str(), own));
+    let same = |own: &str| own.to_owned();
+    let resources = offers("resource", &discovery.resources, "uri", &same);
+    let templates = offers("template", &discovery.templates, "uriTemplate", &same);
+    ServerCatalog {
+        entry: entry.clone(),
+        tools,
+        tools_text,
+        prompts,
+        resources,
+        templates,
+        capabilities: discovery.capabilities.clone(),
+        instructions: discovery.instructions.clone(),
+        set_aside,
+    }
+}
+
+struct Candidate<'a> {
+    own: String,
+    members: Vec<Member>,
+    source: &'a RawJson,
+}
+
+fn admit_tools(
+    entry: &Arc<ServerEntry>,
+    definitions: &[RawJson],
+    naming: &Naming,
+    taken: &dyn Fn(&str) -> bool,
+    set_aside: &mut Vec<SetAside>,
+) -> (Vec<Arc<Tool>>, Bytes) {
+    let filter = Filter::of(entry);
+    let mut candidates = Vec::with_capacity(definitions.len().min(MAX_TOOLS));
+    let mut seen = HashSet::new();
+    for source in definitions.iter().take(MAX_TOOLS) {
+        match read_tool(source) {
+            Ok((own, _)) if !filter.admits(&own) => {}
+            Ok((own, _)) if !seen.insert(own.clone()) => {
+                set_aside.push(SetAside { kind: "tool", name: own, reason: "the server lists this name twice".into() });
+            }
+            Ok((own, members)) => candidates.push(Candidate { own, members, source }),
+            Err((name, reason)) => set_aside.push(SetAside { kind: "tool", name, reason }),
+        }
+    }
+    if definitions.len() > MAX_TOOLS {
+        let reason = format!("the server lists {} tools, over the limit of {MAX_TOOLS}", definitions.len());
+        set_aside.push(SetAside { kind: "tool", name: "…".into(), reason });
+    }
+    candidates.sort_by(|a, b| a.own.cmp(&b.own));
+    let names = expose_all(&candidates, entry, naming, taken, set_aside);
+    write_tools(entry, candidates, names)
+}
+
+/// Reads what a tool cannot do without: a name and an object for schema.
+fn read_tool(source: &RawJson) -> Result<(String, Vec<Member>), (String, String)> {
+    let preview = || source.as_str().chars().take(60).collect::<String>();
+    let members = source.members().map_err(|_| (preview(), "the definition is no object".to_owned()))?;
+    let find = |key: &str| members.iter().find(|member| member.key == key).map(|member| &member.value);
+    let name = find("name").and_then(|name| name.string()).map(|name| name.into_owned());
+    let Some(name) = name else { return Err((preview(), "the definition has no name".to_owned())) };
+    if name.is_empty() || name.chars().count() > 256 {
+        return Err((name.chars().take(60).collect(), "the name is empty or over 256 characters".to_owned()));
+    }
+    match find("inputSchema") {
+        Some(schema) if schema.is_object() => Ok((name, members)),
+        Some(_) => Err((name, "`inputSchema` is no object".to_owned())),
+        None => Err((name, "`inputSchema` is missing".to_owned())),
+    }
+}
+
+fn expose_all(
+    candidates: &[Candidate<'_>],
+    entry: &ServerEntry,
+    naming: &Naming,
+    taken: &dyn Fn(&str) -> bool,
+    set_aside: &mut Vec<SetAside>,
+) -> Vec<String> {
+    let mut used: HashMap<String, ()> = HashMap::with_capacity(candidates.len());
+    let server = entry.name.as_str();
+    let mut names = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        let mut name = naming.expose(server, &candidate.own);
+        if taken(&name) || used.contains_key(&name) {
+            let other = naming.suffixed(&name, server, &candidate.own);
+            let reason = format!("its name `{name}` was taken, so it is offered as `{other}`");
+            set_aside.push(SetAside { kind: "name", name: candidate.own.clone(), reason });
+            name = other;
+        }
+        used.insert(name.clone(), ());
+        names.push(name);
+    }
+    names
+}
+
+/// Writes all definitions into one buffer, so that a list is ready bytes and a tool a part of it.
+fn write_tools(entry: &Arc<ServerEntry>, candidates: Vec<Candidate<'_>>, names: Vec<String>) -> (Vec<Arc<Tool>>, Bytes) {
+    let size: usize = candidates.iter().map(|candidate| candidate.source.as_bytes().len() + 32).sum();
+    let mut text = BytesMut::with_capacity(size);
+    let mut ranges = Vec::with_capacity(candidates.len());
+    for (candidate, exposed) in candidates.iter().zip(&names) {
+        if !text.is_empty() {
+            text.extend_from_slice(b",");
+        }
+        let from = text.len();
+        let mut writer = ObjectWriter::with_capacity(candidate.source.as_bytes().len() + 32);
+        for Member { key, value } in &candidate.members {
+            match key.as_str() {
+                "name" => writer.text("name", exposed),
+                _ => writer.raw(key, value),
+            };
+        }
+        text.extend_from_slice(writer.finish().as_bytes());
+        ranges.push(from..text.len());
+    }
+    let text = text.freeze();
+    let tools = candidates
+        .into_iter()
+        .zip(names)
+        .zip(ranges)
+        .map(|((candidate, exposed), range)| {
+            Arc::new(Tool {
+                server: entry.clone(),
+                name: candidate.own.into(),
+                exposed: exposed.into(),
+                definition: RawJson::trusted(text.slice(range)),
+                digest: Sha256::digest(candidate.source.as_bytes()).into(),
+            })
+        })
+        .collect();
+    (tools, text)
+}
+
+fn admit_offers(
+    entry: &Arc<ServerEntry>,
+    kind: &'static str,
+    definitions: &[RawJson],
+    key: &str,
+    rename: &dyn Fn(&str) -> String,
+    set_aside: &mut Vec<SetAside>,
+) -> Vec<Offer> {
+    let mut offers: Vec<Offer> = Vec::new();
+    for source in definitions.iter().take(MAX_TOOLS) {
+        let own = source.member(key).and_then(|value| value.string().map(|text| text.into_owned()));
+        let Some(own) = own.filter(|own| !own.is_empty() && own.len() <= 4096) else {
+            let name = source.as_str().chars().take(60).collect();
+            set_aside.push(SetAside { kind, name, reason: format!("the definition has no `{key}`") });
+            continue;
+        };
+        let exposed = rename(&own);
+        let renamed = crate::json::with_members(source, &[(key, RawJson::from_value(&exposed))]);
+        offers.push(Offer {
+            server: entry.clone(),
+            key: own.into(),
+            exposed: exposed.into(),
+            definition: renamed.unwrap_or_else(|_| source.clone()).detached(),
+        });
+    }
+    offers.sort_by(|a, b| a.key.cmp(&b.key));
+    offers.dedup_by(|a, b| a.key == b.key);
+    offers
+}
+
+/// `tools.allow` and `tools.deny`, compiled. Deny wins; a pattern that does not compile admits nothing.
+struct Filter {
+    allow: Option<GlobSet>,
+    deny: GlobSet,
+}
+
+impl Filter {
+    fn of(entry: &ServerEntry) -> Self {
+        let compile = |patterns: &[String]| {
+            let mut builder = GlobSetBuilder::new();
+            for pattern in patterns {
+                if let Ok(glob) = Glob::new(pattern) {
+                    builder.add(glob);
+                }
+            }
+            builder.build().unwrap_or_else(|_| GlobSet::empty())
+        };
+        Self {
+            allow: (!entry.tools.allow.is_empty()).then(|| compile(&entry.tools.allow)),
+            deny: compile(&entry.tools.deny),
+        }
+    }
+
+    fn admits(&self, own: &str) -> bool {
+        !self.deny.is_match(own) && self.allow.as_ref().is_none_or(|allow| allow.is_match(own))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::tests::entry;
+
+    fn discovery(tools: &[&str]) -> Discovery {
+        let tools = tools.iter().map(|text| RawJson::parse((*text).to_owned()).expect("JSON")).collect();
+        Discovery { tools, ..Discovery::default() }
+    }
+
+    fn names(catalog: &ServerCatalog) -> Vec<&str> {
+        catalog.tools.iter().map(|tool| &*tool.exposed).collect()
+    }
+
+    #[test]
+    fn one_bad_definition_harms_only_itself() {
+        let found = discovery(&[
+            r#"{"name":"b","inputSchema":{"type":"object"},"x":1.0}"#,
+            r#"{"inputSchema":{}}"#,
+            r#"{"name":7,"inputSchema":{}}"#,
+            r#"{"name":"noschema"}"#,
+            r#"{"name":"boolschema","inputSchema":true}"#,
+            r#"[1]"#,
+            r#"{"name":"a","inputSchema":{}}"#,
+            r#"{"name":"a","inputSchema":{"again":1}}"#,
+        ]);
+        let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
+        assert_eq!(names(&catalog), ["s_a", "s_b"]);
+        assert_eq!(catalog.set_aside.len(), 6);
+        assert_eq!(
+            catalog.tools_text,
+            r#"{"name":"s_a","inputSchema":{}},{"name":"s_b","inputSchema":{"type":"object"},"x":1.0}"#
+        );
+    }
+
+    #[test]
+    fn taken_names_get_a_suffix_and_nobody_else_is_renamed() {
+        let found = discovery(&[r#"{"name":"a.b","inputSchema":{}}"#, r#"{"name":"a_b","inputSchema":{}}"#, r#"{"name":"c","inputSchema":{}}"#]);
+        let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|name| name == "s_c");
+        let names = names(&catalog);
+        assert_eq!(names[0], "s_a_b");
+        assert!(names[1].starts_with("s_a_b_") && names[1].len() == 12, "{names:?}");
+        assert!(names[2].starts_with("s_c_"), "{names:?}");
+        assert_eq!(catalog.set_aside.len(), 2);
+    }
+
+    #[test]
+    fn deny_wins_over_allow() {
+        let mut server = entry("s");
+        server.tools.allow = vec!["read_*".into(), "write_a".into()];
+        server.tools.deny = vec!["*_secret".into()];
+        let found = discovery(&[
+            r#"{"name":"read_x","inputSchema":{}}"#,
+            r#"{"name":"read_secret","inputSchema":{}}"#,
+            r#"{"name":"write_a","inputSchema":{}}"#,
+            r#"{"name":"write_b","inputSchema":{}}"#,
+        ]);
+        let catalog = admit(&Arc::new(server), &found, &Naming::default(), &|_| false);
+        assert_eq!(names(&catalog), ["s_read_x", "s_write_a"]);
+        assert!(catalog.set_aside.is_empty(), "a denied tool enters nothing");
+    }
+}

@@ -1,0 +1,78 @@
+//! The name index: any accepted spelling to a tool. Names are looked up, never taken apart.
+
+use super::admission::ServerCatalog;
+use super::naming::Naming;
+use super::tool::Tool;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// What a name led to.
+#[derive(Debug)]
+pub enum Lookup<'a> {
+    /// One tool.
+    Found(&'a Arc<Tool>),
+    /// Several; the caller must choose.
+    Ambiguous(Vec<&'a Arc<Tool>>),
+    /// None.
+    Unknown,
+}
+
+/// Finds tools by name.
+#[derive(Debug, Default)]
+pub struct NameIndex {
+    exposed: HashMap<Box<str>, Arc<Tool>>,
+    /// Other spellings; made when one is first asked for, as most clients never do.
+    other: OnceLock<HashMap<String, Vec<Arc<Tool>>>>,
+}
+
+impl NameIndex {
+    /// Indexes the tools of all servers.
+    pub fn of<'a>(servers: impl Iterator<Item = &'a Arc<ServerCatalog>>) -> Self {
+        let mut exposed = HashMap::new();
+        for server in servers {
+            exposed.reserve(server.tools.len());
+            for tool in &server.tools {
+                exposed.entry(tool.exposed.clone()).or_insert_with(|| tool.clone());
+            }
+        }
+        Self { exposed, other: OnceLock::new() }
+    }
+
+    /// The tool of an exposed name.
+    pub fn exposed(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.exposed.get(name)
+    }
+
+    /// Looks any accepted spelling up, among the tools that `visible` lets through.
+    pub fn look_up(&self, name: &str, visible: impl Fn(&Tool) -> bool) -> Lookup<'_> {
+        if let Some(tool) = self.exposed.get(name).filter(|tool| visible(tool)) {
+            return Lookup::Found(tool);
+        }
+        let others = self.other.get_or_init(|| self.spellings());
+        let mut found: Vec<_> =
+            others.get(name).into_iter().flatten().filter(|tool| visible(tool)).collect();
+        match (found.pop(), found.is_empty()) {
+            (None, _) => Lookup::Unknown,
+            (Some(tool), true) => Lookup::Found(tool),
+            (Some(tool), false) => {
+                found.push(tool);
+                Lookup::Ambiguous(found)
+            }
+        }
+    }
+
+    fn spellings(&self) -> HashMap<String, Vec<Arc<Tool>>> {
+        let mut spellings: HashMap<String, Vec<Arc<Tool>>> = HashMap::with_capacity(self.exposed.len() * 5);
+        let mut tools: Vec<_> = self.exposed.values().collect();
+        tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
+        for tool in tools {
+            for form in Naming::forms(tool.server.name.as_str(), &tool.name) {
+                let entry = spellings.entry(form).or_default();
+                if !entry.iter().any(|other| Arc::ptr_eq(other, tool)) {
+                    entry.push(tool.clone());
+                }
+            }
+        }
+        spellings
+    }
+}

@@ -1,0 +1,15 @@
+//! The catalog: what all servers offer, as one immutable snapshot.
+
+mod admission;
+mod index;
+mod listing;
+mod naming;
+mod snapshot;
+mod tool;
+
+pub use admission::{ServerCatalog, SetAside, admit};
+pub use index::{Lookup, NameIndex};
+pub use listing::{ListBytes, ListKind};
+pub use naming::{Naming, NamingStyle};
+pub use snapshot::Catalog;
+pub use tool::{Discovery, Offer, Tool};

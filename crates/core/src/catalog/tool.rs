@@ -1,0 +1,75 @@
+//! A tool and the other things a server offers.
+
+use crate::json::RawJson;
+use crate::names::ServerName;
+use crate::server::ServerEntry;
+use std::sync::Arc;
+
+/// What a server said it offers, each definition as it sent it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Discovery {
+    /// What the server can do.
+    pub capabilities: Option<RawJson>,
+    /// The server's description of itself.
+    pub server_info: Option<RawJson>,
+    /// Its advice to models.
+    pub instructions: Option<String>,
+    /// Tool definitions.
+    pub tools: Vec<RawJson>,
+    /// Prompt definitions.
+    pub prompts: Vec<RawJson>,
+    /// Resource definitions.
+    pub resources: Vec<RawJson>,
+    /// Resource template definitions.
+    pub templates: Vec<RawJson>,
+}
+
+/// A tool in the catalog. Its identity is the pair (server, name); the exposed name is only a key.
+#[derive(Debug)]
+pub struct Tool {
+    /// The server it is on.
+    pub server: Arc<ServerEntry>,
+    /// The server's own name for it.
+    pub name: Box<str>,
+    /// The name clients see.
+    pub exposed: Box<str>,
+    /// The definition clients see: the server's, under the exposed name.
+    pub definition: RawJson,
+    /// SHA-256 of the definition as the server sent it.
+    pub digest: [u8; 32],
+}
+
+impl Tool {
+    /// The server's name.
+    pub fn server_name(&self) -> &ServerName {
+        &self.server.name
+    }
+
+    /// The schema of its arguments.
+    pub fn input_schema(&self) -> RawJson {
+        self.definition.member("inputSchema").unwrap_or_else(RawJson::empty_object)
+    }
+
+    /// Its description, if it has one.
+    pub fn description(&self) -> Option<String> {
+        self.definition.member("description")?.string().map(|text| text.into_owned())
+    }
+
+    /// Its canonical id.
+    pub fn canonical(&self) -> String {
+        format!("mcp.{}.{}", self.server.name, self.name)
+    }
+}
+
+/// A prompt, resource or resource template in the catalog.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// The server it is on.
+    pub server: Arc<ServerEntry>,
+    /// The server's own key for it: a prompt's name, a resource's URI, a template's pattern.
+    pub key: Box<str>,
+    /// The key clients see.
+    pub exposed: Box<str>,
+    /// The definition clients see.
+    pub definition: RawJson,
+}

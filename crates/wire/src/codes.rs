@@ -1,0 +1,71 @@
+//! JSON-RPC error codes, and the error object.
+
+use bytes::BytesMut;
+use toolbooth_core::json::{RawJson, write_string};
+
+/// The text was not JSON.
+pub const PARSE_ERROR: i64 = -32700;
+/// JSON, but no JSON-RPC message.
+pub const INVALID_REQUEST: i64 = -32600;
+/// The method is not known here.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The parameters are wrong; in the modern era also an unknown tool, prompt or resource.
+pub const INVALID_PARAMS: i64 = -32602;
+/// Something failed on this side.
+pub const INTERNAL_ERROR: i64 = -32603;
+/// Legacy only: the resource does not exist.
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
+/// Legacy only: URL elicitation is needed first.
+pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+/// Modern: headers and body disagree.
+pub const HEADER_MISMATCH: i64 = -32020;
+/// Modern: the client did not declare a capability that is needed.
+pub const MISSING_CAPABILITY: i64 = -32021;
+/// Modern: the protocol version is not supported.
+pub const UNSUPPORTED_VERSION: i64 = -32022;
+/// Ours: a server behind the gateway failed. Outside the range that JSON-RPC and MCP reserve.
+pub const UPSTREAM_FAILED: i64 = -31000;
+/// Ours: refused by policy.
+pub const REFUSED: i64 = -31001;
+/// Ours: the call ran out of time.
+pub const TIMED_OUT: i64 = -31002;
+
+/// A JSON-RPC error object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RpcError {
+    /// One of the codes above, or a server's own.
+    pub code: i64,
+    /// One sentence.
+    pub message: String,
+    /// Whatever the sender added.
+    pub data: Option<RawJson>,
+}
+
+impl RpcError {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// The same error with data.
+    pub fn with_data(mut self, data: RawJson) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Whether only a modern server would send this code.
+    pub fn is_modern(&self) -> bool {
+        matches!(self.code, HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION)
+    }
+
+    /// Appends the error object.
+    pub fn write(&self, out: &mut BytesMut) {
+        out.extend_from_slice(format!("{{\"code\":{},\"message\":", self.code).as_bytes());
+        write_string(out, &self.message);
+        if let Some(data) = &self.data {
+            out.extend_from_slice(b",\"data\":");
+            out.extend_from_slice(data.as_bytes());
+        }
+        out.extend_from_slice(b"}");
+    }
+}

@@ -1,0 +1,296 @@
+//! The JSON-RPC envelope: decoded by what it is, its payload left as text.
+
+use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+use toolbooth_core::json::{RawJson, write_string};
+
+/// The id of a request, as the sender spelled it: a string or an integer.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Id(RawJson);
+
+impl Id {
+    /// An id made from a number.
+    pub fn number(number: u64) -> Self {
+        Self(RawJson::trusted(number.to_string()))
+    }
+
+    /// Reads an id: `None` unless it is a string or an integer.
+    pub fn from_raw(raw: &RawJson) -> Option<Self> {
+        let first = *raw.as_bytes().first()?;
+        let integer = |text: &[u8]| text.iter().all(|b| b.is_ascii_digit() || *b == b'-');
+        (first == b'"' || integer(raw.as_bytes())).then(|| Self(raw.clone()))
+    }
+
+    /// The number, if the id is one of ours.
+    pub fn as_number(&self) -> Option<u64> {
+        self.0.as_str().parse().ok()
+    }
+
+    /// Its text.
+    pub fn raw(&self) -> &RawJson {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+/// One message, in either direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// Wants an answer.
+    Request(Request),
+    /// Wants none.
+    Notification(Notification),
+    /// Is an answer.
+    Response(Response),
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Its id.
+    pub id: Id,
+    /// Its method.
+    pub method: String,
+    /// Its parameters: an object when present.
+    pub params: Option<RawJson>,
+}
+
+/// A notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notification {
+    /// Its method.
+    pub method: String,
+    /// Its parameters.
+    pub params: Option<RawJson>,
+}
+
+/// A response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// Which request it answers; absent when the other side could not tell.
+    pub id: Option<Id>,
+    /// The result or the error.
+    pub outcome: Result<RawJson, RpcError>,
+}
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<ErrorFields<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ErrorFields<'a> {
+    code: i64,
+    #[serde(borrow, default)]
+    message: Cow<'a, str>,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+}
+
+/// A member that is `null` is there all the same.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// The text was no JSON-RPC message. Carries the id where one could be read, for the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The id, if the text had one.
+    pub id: Option<Id>,
+    /// The error to answer with.
+    pub error: RpcError,
+}
+
+impl Message {
+    /// Reads one message. Payloads share `text`.
+    pub fn parse(text: &Bytes) -> Result<Self, Unreadable> {
+        let fields: Fields<'_> = serde_json::from_slice(text).map_err(|error| Unreadable {
+            id: None,
+            error: match error.classify() {
+                serde_json::error::Category::Data => {
+                    RpcError::new(INVALID_REQUEST, format!("Invalid Request: {error}"))
+                }
+                _ => RpcError::new(PARSE_ERROR, format!("Parse error: {error}")),
+            },
+        })?;
+        let raw = |value: &RawValue| RawJson::part_of(text, value);
+        let id = fields.id.map(raw);
+        let invalid = |why: &str| Unreadable {
+            id: id.as_ref().and_then(Id::from_raw),
+            error: RpcError::new(INVALID_REQUEST, format!("Invalid Request: {why}")),
+        };
+        if fields.jsonrpc.as_deref() != Some("2.0") {
+            return Err(invalid("`jsonrpc` must be \"2.0\""));
+        }
+        let params = fields.params.map(raw);
+        match (fields.method, fields.result, fields.error) {
+            (Some(method), None, None) => {
+                if params.as_ref().is_some_and(|params| !params.is_object()) {
+                    return Err(invalid("`params` must be an object"));
+                }
+                let method = method.into_owned();
+                match &id {
+                    None => Ok(Self::Notification(Notification { method, params })),
+                    Some(raw_id) => match Id::from_raw(raw_id) {
+                        Some(id) => Ok(Self::Request(Request { id, method, params })),
+                        None => Err(invalid("`id` must be a string or an integer")),
+                    },
+                }
+            }
+            (None, Some(result), None) => Ok(Self::Response(Response {
+                id: id.as_ref().and_then(Id::from_raw),
+                outcome: Ok(raw(result)),
+            })),
+            (None, None, Some(error)) => Ok(Self::Response(Response {
+                id: id.as_ref().and_then(Id::from_raw),
+                outcome: Err(RpcError {
+                    code: error.code,
+                    message: error.message.into_owned(),
+                    data: error.data.map(raw),
+                }),
+            })),
+            _ => Err(invalid("one of `method`, `result` and `error` is needed, and only one")),
+        }
+    }
+}
+
+/// Writes a request.
+pub fn write_request(id: u64, method: &str, params: Option<&RawJson>) -> Bytes {
+    let mut out = BytesMut::with_capacity(96 + params.map_or(0, |params| params.as_bytes().len()));
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.extend_from_slice(id.to_string().as_bytes());
+    write_method(&mut out, method, params);
+    out.freeze()
+}
+
+/// Writes a notification.
+pub fn write_notification(method: &str, params: Option<&RawJson>) -> Bytes {
+    let mut out = BytesMut::with_capacity(64 + params.map_or(0, |params| params.as_bytes().len()));
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    write_method(&mut out, method, params);
+    out.freeze()
+}
+
+fn write_method(out: &mut BytesMut, method: &str, params: Option<&RawJson>) {
+    out.extend_from_slice(b",\"method\":");
+    write_string(out, method);
+    if let Some(params) = params {
+        out.extend_from_slice(b",\"params\":");
+        out.extend_from_slice(params.as_bytes());
+    }
+    out.extend_from_slice(b"}");
+}
+
+/// What stands before the result in an answer to `id`; a `}` closes it.
+pub fn result_head(id: &Id) -> Bytes {
+    let id = id.raw().as_bytes();
+    let mut out = BytesMut::with_capacity(34 + id.len());
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.extend_from_slice(id);
+    out.extend_from_slice(b",\"result\":");
+    out.freeze()
+}
+
+/// Writes an answer with a result.
+pub fn write_result(id: &Id, result: &RawJson) -> Bytes {
+    let head = result_head(id);
+    let mut out = BytesMut::with_capacity(head.len() + result.as_bytes().len() + 1);
+    out.extend_from_slice(&head);
+    out.extend_from_slice(result.as_bytes());
+    out.extend_from_slice(b"}");
+    out.freeze()
+}
+
+/// Writes an answer with an error; without an id where the request's could not be read.
+pub fn write_error(id: Option<&Id>, error: &RpcError) -> Bytes {
+    let mut out = BytesMut::with_capacity(96 + error.message.len());
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    match id {
+        Some(id) => {
+            out.extend_from_slice(b",\"id\":");
+            out.extend_from_slice(id.raw().as_bytes());
+        }
+        None => out.extend_from_slice(b",\"id\":null"),
+    }
+    out.extend_from_slice(b",\"error\":");
+    error.write(&mut out);
+    out.extend_from_slice(b"}");
+    out.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Message, Unreadable> {
+        Message::parse(&Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn messages_are_told_apart_by_their_members() {
+        assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(Message::Request(_))));
+        assert!(matches!(parse(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(Message::Notification(_))));
+        assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":"a","result":null}"#), Ok(Message::Response(_))));
+        let Ok(Message::Response(response)) = parse(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m","data":[1.0]}}"#)
+        else {
+            panic!("an error is a response")
+        };
+        assert_eq!(response.id, None);
+        assert_eq!(response.outcome.unwrap_err().data.map(|d| d.to_string()), Some("[1.0]".into()));
+    }
+
+    #[test]
+    fn wrong_messages_get_the_exact_code() {
+        let cases = [
+            ("", PARSE_ERROR),
+            ("{", PARSE_ERROR),
+            ("not json", PARSE_ERROR),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x"} trailing"#, PARSE_ERROR),
+            ("[]", INVALID_REQUEST),
+            ("{}", INVALID_REQUEST),
+            (r#"{"jsonrpc":"1.0","id":1,"method":"x"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","method":"y"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","result":1}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"Method":"x"}"#, INVALID_REQUEST), // wrong case
+        ];
+        for (text, code) in cases {
+            assert_eq!(parse(text).expect_err(text).error.code, code, "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_come_back_as_they_were_spelled() {
+        for id in ["1", "\"a\\u0041\"", "-7", "12345678901234567890123"] {
+            let Ok(Message::Request(request)) = parse(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x"}}"#)) else {
+                panic!("{id}")
+            };
+            let answer = write_result(&request.id, &RawJson::empty_object());
+            assert_eq!(answer, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+        }
+    }
+}

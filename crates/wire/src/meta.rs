@@ -1,0 +1,214 @@
+//! What a modern request says about itself in `_meta`.
+
+use crate::codes::{INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION};
+use crate::era::{Era, Revision};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use toolbooth_core::json::{Edit, Member, ObjectWriter, RawJson, edit_object};
+
+/// The protocol version of a request.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// What the client can do.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Who the client is.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// Which log messages the client wants for this request.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Who the server is, in results.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Which `subscriptions/listen` request a message belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Ties progress to its request.
+pub const PROGRESS_TOKEN: &str = "progressToken";
+
+/// The `_meta` members the gateway reads; the rest travels on as text.
+#[derive(Debug, Clone, Default)]
+pub struct RequestMeta {
+    /// The version as it was sent.
+    pub version: Option<String>,
+    /// The capabilities, if they were an object.
+    pub capabilities: Option<RawJson>,
+    /// The client's own description of itself.
+    pub client_info: Option<RawJson>,
+    /// The least severe log message wanted.
+    pub log_level: Option<String>,
+    /// The token under which progress is wanted.
+    pub progress_token: Option<RawJson>,
+    /// All members that are neither the protocol's own nor the progress token.
+    pub rest: Vec<Member>,
+}
+
+impl RequestMeta {
+    /// Reads the `_meta` of a request's parameters; absent reads as empty.
+    pub fn of(params: Option<&RawJson>) -> Result<Self, RpcError> {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow, rename = "_meta", default)]
+            meta: Option<&'a RawValue>,
+        }
+        let Some(params) = params else { return Ok(Self::default()) };
+        let found: Params<'_> =
+            params.read().map_err(|error| RpcError::new(INVALID_PARAMS, format!("Invalid params: {error}")))?;
+        match found.meta {
+            None => Ok(Self::default()),
+            Some(meta) => Self::read(&RawJson::part_of(params.bytes(), meta)),
+        }
+    }
+
+    /// Reads a `_meta` object.
+    pub fn read(meta: &RawJson) -> Result<Self, RpcError> {
+        let wrong = |what: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: `_meta` {what}"));
+        let members = meta.members().map_err(|_| wrong("must be an object"))?;
+        let mut found = Self::default();
+        for Member { key, value } in members {
+            match key.as_str() {
+                PROTOCOL_VERSION => {
+                    found.version = Some(value.string().ok_or_else(|| wrong("holds a version that is no string"))?.into_owned());
+                }
+                CLIENT_CAPABILITIES => {
+                    if !value.is_object() {
+                        return Err(wrong("holds client capabilities that are no object"));
+                    }
+                    found.capabilities = Some(value);
+                }
+                CLIENT_INFO => found.client_info = Some(value),
+                LOG_LEVEL => found.log_level = value.string().map(Cow::into_owned),
+                PROGRESS_TOKEN => found.progress_token = Some(value),
+                _ => found.rest.push(Member { key, value }),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the request speaks the modern era: it carries the version in `_meta`.
+    pub fn is_modern(&self) -> bool {
+        self.version.is_some()
+    }
+
+    /// The revision, refused with the exact error if it is not a supported modern one.
+    pub fn modern_revision(&self) -> Result<Revision, RpcError> {
+        let Some(version) = &self.version else {
+            return Err(RpcError::new(INVALID_PARAMS, format!("Invalid params: `_meta` lacks `{PROTOCOL_VERSION}`")));
+        };
+        let revision = match Revision::from_name(version) {
+            Some(revision) if revision.era() == Era::Modern => revision,
+            _ => return Err(unsupported_version(version)),
+        };
+        if self.capabilities.is_none() {
+            return Err(RpcError::new(INVALID_PARAMS, format!("Invalid params: `_meta` lacks `{CLIENT_CAPABILITIES}`")));
+        }
+        Ok(revision)
+    }
+
+    /// Writes a `_meta` for a modern upstream: the gateway's stamp, then what the client sent besides.
+    pub fn stamp(&self, version: Revision, progress_token: Option<u64>) -> RawJson {
+        let mut writer = ObjectWriter::with_capacity(256);
+        writer.text(PROTOCOL_VERSION, version.as_str());
+        if let Some(info) = &self.client_info {
+            writer.raw(CLIENT_INFO, info);
+        }
+        match &self.capabilities {
+            Some(capabilities) => writer.raw(CLIENT_CAPABILITIES, capabilities),
+            None => writer.raw(CLIENT_CAPABILITIES, &RawJson::empty_object()),
+        };
+        if let Some(level) = &self.log_level {
+            writer.text(LOG_LEVEL, level);
+        }
+        self.finish(writer, progress_token)
+    }
+
+    /// Writes a `_meta` for a legacy upstream; `None` when nothing is left to say.
+    pub fn plain(&self, progress_token: Option<u64>) -> Option<RawJson> {
+        if self.rest.is_empty() && progress_token.is_none() {
+            return None;
+        }
+        Some(self.finish(ObjectWriter::default(), progress_token))
+    }
+
+    fn finish(&self, mut writer: ObjectWriter, progress_token: Option<u64>) -> RawJson {
+        if let Some(token) = progress_token {
+            writer.raw(PROGRESS_TOKEN, &RawJson::trusted(token.to_string()));
+        }
+        for Member { key, value } in &self.rest {
+            writer.raw(key, value);
+        }
+        writer.finish()
+    }
+}
+
+/// The error for a version that is not served, naming those that are.
+pub fn unsupported_version(requested: &str) -> RpcError {
+    let supported: Vec<&str> = Revision::ALL.iter().map(|revision| revision.as_str()).collect();
+    RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
+        .with_data(RawJson::from_value(&serde_json::json!({"supported": supported, "requested": requested})))
+}
+
+/// Takes the members out of a result that only modern clients know.
+pub fn strip_modern(result: &RawJson) -> RawJson {
+    edit_object(result, |key, value| match key {
+        "resultType" | "ttlMs" | "cacheScope" => Edit::Drop,
+        "_meta" => match without_protocol_keys(value) {
+            Some(meta) => Edit::Replace(meta),
+            None => Edit::Drop,
+        },
+        _ => Edit::Keep,
+    })
+    .unwrap_or_else(|_| result.clone())
+}
+
+/// A `_meta` without `io.modelcontextprotocol/*`; `None` when nothing is left.
+fn without_protocol_keys(meta: &RawJson) -> Option<RawJson> {
+    let members = meta.members().ok()?;
+    let mut writer = ObjectWriter::default();
+    let mut kept = 0;
+    for Member { key, value } in &members {
+        if !key.starts_with("io.modelcontextprotocol/") {
+            writer.raw(key, value);
+            kept += 1;
+        }
+    }
+    (kept > 0).then(|| writer.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(text: &str) -> Result<RequestMeta, RpcError> {
+        RequestMeta::of(Some(&RawJson::parse(format!(r#"{{"_meta":{text}}}"#)).expect("JSON")))
+    }
+
+    #[test]
+    fn a_modern_request_needs_version_and_capabilities() {
+        let cases = [
+            (r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#, None),
+            (r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#, Some(INVALID_PARAMS)),
+            (r#"{"io.modelcontextprotocol/clientCapabilities":{}}"#, Some(INVALID_PARAMS)),
+            (r#"{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}"#, Some(UNSUPPORTED_VERSION)),
+            (r#"{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}"#, Some(UNSUPPORTED_VERSION)),
+        ];
+        for (text, code) in cases {
+            let revision = meta(text).and_then(|meta| meta.modern_revision());
+            assert_eq!(revision.err().map(|e| e.code), code, "{text}");
+        }
+        assert!(meta("7").is_err());
+        assert!(meta(r#"{"io.modelcontextprotocol/clientCapabilities":[]}"#).is_err());
+    }
+
+    #[test]
+    fn the_clients_other_members_travel_on() {
+        let meta = meta(r#"{"progressToken":"p","traceparent":"00-a-b-01","x/y":{"z":1.0}}"#).expect("meta");
+        assert_eq!(meta.plain(Some(7)).expect("some").as_str(), r#"{"progressToken":7,"traceparent":"00-a-b-01","x/y":{"z":1.0}}"#);
+        assert_eq!(RequestMeta::default().plain(None), None);
+    }
+
+    #[test]
+    fn results_for_legacy_clients_lose_only_the_modern_members() {
+        let result = RawJson::parse(
+            r#"{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{},"a":1},"x":2}"#,
+        )
+        .expect("JSON");
+        assert_eq!(strip_modern(&result).as_str(), r#"{"content":[],"_meta":{"a":1},"x":2}"#);
+    }
+}
