@@ -57,7 +57,7 @@ impl Catalog {
     }
 
     /// Finds a prompt by its exposed name, or by its own when only one server has it.
-    pub fn prompt(&self, name: &str, caller: &Caller) -> Option<&Offer> {
+    pub fn prompt<'a>(&'a self, name: &str, caller: &'a Caller) -> Option<&'a Offer> {
         let mut exposed = self.visible(caller).flat_map(|server| &server.prompts);
         if let Some(prompt) = exposed.find(|prompt| &*prompt.exposed == name) {
             return Some(prompt);
@@ -67,7 +67,7 @@ impl Catalog {
     }
 
     /// Finds the server that has a resource, or a template that could.
-    pub fn resource(&self, uri: &str, caller: &Caller) -> Vec<&Arc<ServerCatalog>> {
+    pub fn resource<'a>(&'a self, uri: &str, caller: &'a Caller) -> Vec<&'a Arc<ServerCatalog>> {
         let listed: Vec<_> =
             self.visible(caller).filter(|server| server.resources.iter().any(|r| &*r.key == uri)).collect();
         if !listed.is_empty() {
