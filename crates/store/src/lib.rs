@@ -8,12 +8,15 @@ mod error;
 mod limits;
 mod memory;
 mod records;
+mod sql;
+mod sqlite;
 mod url;
 
 pub use error::{StoreError, Trouble};
 pub use limits::{MAX_OPEN_INTENTS, MAX_PAYLOAD_BYTES, MAX_RECENT_CALLS, Retention};
 pub use memory::MemoryStore;
 pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome, OutcomeKind};
+pub use sqlite::SqliteStore;
 pub use url::{StoreUrl, StoreUrlError};
 
 use async_trait::async_trait;
@@ -85,7 +88,7 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
 pub async fn open_with(url: &StoreUrl, retention: Retention) -> Result<Arc<dyn Store>, StoreError> {
     match url {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::new(retention))),
-        StoreUrl::Sqlite(_) => Err(StoreError::NotBuilt { backend: "SQLite" }),
+        StoreUrl::Sqlite(path) => Ok(Arc::new(SqliteStore::open(path, retention).await?)),
         StoreUrl::Postgres(_) => Err(StoreError::NotBuilt { backend: "PostgreSQL" }),
     }
 }

@@ -1,0 +1,57 @@
+//! The statements, in the words that SQLite and PostgreSQL share.
+
+pub(crate) const SAVE_DISCOVERY: &str = "\
+    INSERT INTO discoveries (server, entry_hash, era, saved_at_ms, payload) VALUES ($1, $2, $3, $4, $5) \
+    ON CONFLICT (server) DO UPDATE SET entry_hash = excluded.entry_hash, era = excluded.era, \
+    saved_at_ms = excluded.saved_at_ms, payload = excluded.payload";
+
+pub(crate) const DISCOVERIES: &str =
+    "SELECT server, entry_hash, era, saved_at_ms, payload FROM discoveries ORDER BY server";
+
+pub(crate) const FORGET_DISCOVERY: &str = "DELETE FROM discoveries WHERE server = $1";
+
+pub(crate) const WRITE_INTENT: &str = "\
+    INSERT INTO calls (call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (call_id) DO NOTHING";
+
+// Changes a row only where `records::closing` would say `Write`.
+pub(crate) const WRITE_OUTCOME: &str = "\
+    UPDATE calls SET outcome = $2, ended_at_ms = $3, error_code = $4, duration_ms = $5 \
+    WHERE call_id = $1 AND (outcome IS NULL OR (outcome = 'unknown' AND $2 <> 'unknown'))";
+
+pub(crate) const CALL: &str = "\
+    SELECT call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect, \
+    outcome, ended_at_ms, error_code, duration_ms FROM calls WHERE call_id = $1";
+
+pub(crate) const OPEN_CALLS: &str = "\
+    SELECT call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect, \
+    outcome, ended_at_ms, error_code, duration_ms FROM calls WHERE outcome IS NULL ORDER BY seq LIMIT $1";
+
+pub(crate) const RECENT_CALLS: &str = "\
+    SELECT call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect, \
+    outcome, ended_at_ms, error_code, duration_ms FROM calls ORDER BY seq DESC LIMIT $1";
+
+pub(crate) const CLOSE_INTERRUPTED: &str =
+    "UPDATE calls SET outcome = 'unknown', ended_at_ms = $1, duration_ms = 0 WHERE outcome IS NULL";
+
+pub(crate) const SECRET: &str = "SELECT value FROM secrets WHERE name = $1";
+
+pub(crate) const ADD_SECRET: &str =
+    "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+
+pub(crate) const USE_NONCE: &str =
+    "INSERT INTO nonces (nonce, expires_at_ms) VALUES ($1, $2) ON CONFLICT (nonce) DO NOTHING";
+
+pub(crate) const PURGE_NONCES: &str = "\
+    DELETE FROM nonces WHERE nonce IN \
+    (SELECT nonce FROM nonces WHERE expires_at_ms <= $1 LIMIT $2)";
+
+pub(crate) const PURGE_OLD_CALLS: &str = "\
+    DELETE FROM calls WHERE seq IN \
+    (SELECT seq FROM calls WHERE started_at_ms < $1 AND outcome IS NOT NULL LIMIT $2)";
+
+// Counting rows would read the whole table; numbers are handed out one after another, so they count too.
+pub(crate) const PURGE_SURPLUS_CALLS: &str = "\
+    DELETE FROM calls WHERE seq IN \
+    (SELECT seq FROM calls WHERE outcome IS NOT NULL \
+    AND seq <= (SELECT max(seq) FROM calls) - $1 ORDER BY seq LIMIT $2)";

@@ -1,0 +1,56 @@
+//! Rows to records.
+
+use crate::records::{CallRow, DiscoveryRecord, Intent, Outcome, OutcomeKind};
+use sqlx::Row;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::SqliteRow;
+use tracing::warn;
+use uuid::Uuid;
+
+/// The records in `rows`; one that cannot be read is set aside, so that it hides no other.
+pub(super) fn readable<T>(rows: &[SqliteRow], read: fn(&SqliteRow) -> Result<T, BoxDynError>) -> Vec<T> {
+    let mut records = Vec::with_capacity(rows.len());
+    for row in rows {
+        match read(row) {
+            Ok(record) => records.push(record),
+            Err(error) => warn!(%error, "a row of the store cannot be read and was left out"),
+        }
+    }
+    records
+}
+
+/// A row of `discoveries`.
+pub(super) fn discovery(row: &SqliteRow) -> Result<DiscoveryRecord, BoxDynError> {
+    Ok(DiscoveryRecord {
+        server: row.try_get::<&str, _>("server")?.parse()?,
+        entry_hash: row.try_get("entry_hash")?,
+        era: row.try_get("era")?,
+        saved_at_ms: row.try_get("saved_at_ms")?,
+        payload: row.try_get::<Vec<u8>, _>("payload")?.into(),
+    })
+}
+
+/// A row of `calls`.
+pub(super) fn call(row: &SqliteRow) -> Result<CallRow, BoxDynError> {
+    let call_id: Uuid = row.try_get::<&str, _>("call_id")?.parse()?;
+    let intent = Intent {
+        call_id,
+        at_ms: row.try_get("started_at_ms")?,
+        user: row.try_get("user_name")?,
+        server: row.try_get::<&str, _>("server")?.parse()?,
+        tool: row.try_get("tool")?,
+        arguments_sha256: row.try_get::<&[u8], _>("arguments_sha256")?.try_into()?,
+        side_effect: row.try_get("side_effect")?,
+    };
+    let Some(kind) = row.try_get::<Option<&str>, _>("outcome")? else {
+        return Ok(CallRow { intent, outcome: None });
+    };
+    let outcome = Outcome {
+        call_id,
+        at_ms: row.try_get("ended_at_ms")?,
+        kind: kind.parse::<OutcomeKind>()?,
+        error_code: row.try_get("error_code")?,
+        duration_ms: row.try_get::<i64, _>("duration_ms")?.try_into()?,
+    };
+    Ok(CallRow { intent, outcome: Some(outcome) })
+}

@@ -1,0 +1,115 @@
+//! kill -9 at any moment: whatever was acknowledged is there afterwards.
+//!
+//! The test starts its own program again as the victim, with a test that only runs when told where.
+
+use crate::sample::{intent, url};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use toolbooth_core::fault::Fault;
+use toolbooth_store::{OutcomeKind, open};
+use uuid::Uuid;
+
+const PLACE: &str = "TOOLBOOTH_STORE_CRASH_TEST";
+const ROUNDS: usize = 20;
+const MOST_ACKNOWLEDGED: usize = 400;
+
+#[tokio::test]
+#[ignore = "the victim of the test below, which starts it"]
+async fn victim() {
+    let Ok(place) = std::env::var(PLACE) else { return };
+    let store = open(&url(Path::new(&place))).await.expect("the store opens");
+    let mut writers = JoinSet::new();
+    for _ in 0..32 {
+        let store = Arc::clone(&store);
+        writers.spawn(async move {
+            // Ends by the kill, or at the latest here.
+            for at_ms in 0..100_000 {
+                let intent = intent(at_ms);
+                let call_id = intent.call_id;
+                store.write_intent(intent).await.expect("written");
+                println!("acknowledged {call_id}");
+            }
+        });
+    }
+    writers.join_all().await;
+}
+
+fn start_victim(place: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "crash::victim", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env(PLACE, place).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().expect("the victim starts")
+}
+
+/// Kills the victim once it has acknowledged so many calls, and returns all it acknowledged.
+fn kill_after(mut victim: Child, acknowledged: usize) -> Vec<Uuid> {
+    let mut ids = Vec::new();
+    let output = BufReader::new(victim.stdout.take().expect("its output"));
+    if acknowledged == 0 {
+        victim.kill().expect("killed");
+    }
+    for line in output.lines() {
+        let line = line.expect("text");
+        let Some((_, id)) = line.split_once("acknowledged ") else { continue };
+        // The kill may cut the last line short; then nobody has read that acknowledgement.
+        ids.extend(id.parse::<Uuid>());
+        if ids.len() == acknowledged {
+            victim.kill().expect("killed");
+        }
+    }
+    victim.wait().expect("it is gone");
+    ids
+}
+
+fn random_below(bound: usize) -> usize {
+    Uuid::new_v4().as_u128() as usize % bound
+}
+
+#[tokio::test]
+async fn kill_9_loses_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("toolbooth.db");
+    let mut acknowledged = HashSet::new();
+    for round in 0..ROUNDS {
+        let count = if round == 0 { 0 } else { random_below(MOST_ACKNOWLEDGED) };
+        acknowledged.extend(kill_after(start_victim(&place), count));
+
+        let store = open(&url(&place)).await.expect("the store opens again");
+        let open_calls: HashSet<_> =
+            store.open_intents().await.expect("read").into_iter().map(|intent| intent.call_id).collect();
+        let lost: Vec<_> = acknowledged.difference(&open_calls).collect();
+        assert!(lost.is_empty(), "round {round}: {} of {} lost", lost.len(), acknowledged.len());
+        store.close().await;
+    }
+    let store = open(&url(&place)).await.expect("the store opens again");
+    let closed = store.close_interrupted(1).await.expect("closed");
+    assert!(closed >= acknowledged.len() as u64);
+    let calls = store.recent_calls(1_000).await.expect("read");
+    assert!(calls.iter().all(|row| row.outcome.as_ref().is_some_and(|end| end.kind == OutcomeKind::Unknown)));
+    store.close().await;
+    println!("{} calls acknowledged in {ROUNDS} rounds, {closed} found", acknowledged.len());
+}
+
+#[tokio::test]
+async fn another_process_is_named_by_its_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("toolbooth.db");
+    let mut victim = start_victim(&place);
+    let mut output = BufReader::new(victim.stdout.take().expect("its output"));
+    let mut line = String::new();
+    while !line.contains("acknowledged") {
+        line.clear();
+        assert!(output.read_line(&mut line).expect("text") > 0, "the victim ended early");
+    }
+    let refusal = open(&url(&place)).await.err();
+    victim.kill().expect("killed");
+    victim.wait().expect("it is gone");
+    let refusal = refusal.expect("a refusal");
+    assert_eq!(refusal.code(), "store.in-use");
+    assert!(refusal.to_string().contains(&format!("(process {})", victim.id())), "{refusal}");
+    open(&url(&place)).await.expect("free again").close().await;
+}

@@ -1,0 +1,291 @@
+//! The file-backed store: its files, who may open them, and what it says about files it cannot use.
+
+use crate::sample::{discovery, intent, outcome, url};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+use toolbooth_core::fault::Problem;
+use toolbooth_store::{NonceUse, OutcomeKind, Store, StoreUrl, open};
+
+async fn opened(path: &Path) -> Arc<dyn Store> {
+    let url = url(path);
+    // In a task of its own, as a gateway may do it: opening must be able to change threads.
+    let task = tokio::spawn(async move { open(&url).await });
+    task.await.expect("no panic").expect("the store opens")
+}
+
+async fn refused(path: &Path) -> Problem {
+    match open(&url(path)).await {
+        Ok(_) => panic!("the store opened"),
+        Err(error) => Problem::of(&error),
+    }
+}
+
+/// A database that was used and closed.
+async fn used(folder: &Path) -> PathBuf {
+    let path = folder.join("toolbooth.db");
+    let store = opened(&path).await;
+    store.save_discovery(discovery("mail", "catalog")).await.expect("saved");
+    store.close().await;
+    path
+}
+
+async fn raw(path: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    options.connect().await.expect("a plain connection")
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().expect("it exists").permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn everything_acknowledged_is_there_after_reopening() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("toolbooth.db");
+    let (first, second) = (intent(1), intent(2));
+    let store = opened(&path).await;
+    store.save_discovery(discovery("mail", "catalog")).await.expect("saved");
+    store.write_intent(first.clone()).await.expect("written");
+    store.write_intent(second.clone()).await.expect("written");
+    store.write_outcome(outcome(&first, OutcomeKind::ToolError)).await.expect("written");
+    let secret = store.get_or_create_secret("seal", &|| vec![9; 32]).await.expect("a secret");
+    store.use_nonce(b"n", 1_000).await.expect("used");
+    store.close().await;
+
+    let store = opened(&path).await;
+    assert_eq!(store.discoveries().await.expect("read"), [discovery("mail", "catalog")]);
+    assert_eq!(store.open_intents().await.expect("read"), [second]);
+    let calls = store.recent_calls(10).await.expect("read");
+    assert_eq!(calls[1].outcome, Some(outcome(&first, OutcomeKind::ToolError)));
+    assert_eq!(store.get_or_create_secret("seal", &|| vec![1]).await, Ok(secret));
+    assert_eq!(store.use_nonce(b"n", 1_000).await, Ok(NonceUse::Again));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn files_are_for_their_owner_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data/toolbooth/toolbooth.db");
+    let store = opened(&path).await;
+    store.write_intent(intent(1)).await.expect("written");
+    for made in ["data", "data/toolbooth"] {
+        assert_eq!(mode(&folder.path().join(made)), 0o700, "{made}");
+    }
+    for made in ["toolbooth.db", "toolbooth.db-wal", "toolbooth.db-shm", "toolbooth.db.lock"] {
+        assert_eq!(mode(&path.with_file_name(made)), 0o600, "{made}");
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_second_opener_is_told_who_holds_the_data() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = used(folder.path()).await;
+    let store = opened(&path).await;
+    let (alias, link) = (folder.path().join("alias"), folder.path().join("link.db"));
+    std::os::unix::fs::symlink(folder.path(), &alias).expect("a link");
+    std::os::unix::fs::symlink(&path, &link).expect("a link");
+    for spelling in [path.clone(), alias.join("./toolbooth.db"), link] {
+        let problem = refused(&spelling).await;
+        let pid = std::process::id();
+        assert_eq!(problem.code, "store.in-use", "{}", spelling.display());
+        assert!(
+            problem.message.ends_with(&format!("is in use by another gateway (process {pid})")),
+            "{problem}"
+        );
+        let hint = format!("stop process {pid}, or give this gateway a data directory of its own");
+        assert_eq!(problem.hint, Some(hint));
+    }
+    store.close().await;
+    opened(&path).await.close().await;
+}
+
+#[tokio::test]
+async fn a_dropped_store_gives_its_data_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = used(folder.path()).await;
+    drop(opened(&path).await);
+    // The writing task ends by itself once nobody can reach it.
+    for _ in 0..100_000 {
+        match open(&url(&path)).await {
+            Ok(store) => return store.close().await,
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+    panic!("it is still in use");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("notes.txt");
+    let text = "not a database, but somebody's only copy of something\n".repeat(100);
+    std::fs::write(&path, &text).expect("written");
+    let problem = refused(&path).await;
+    assert_eq!(problem.code, "store.corrupt");
+    assert!(problem.hint.expect("a hint").starts_with("restore a backup, or move "));
+    assert_eq!(std::fs::read_to_string(&path).expect("read"), text);
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_reported_and_never_emptied() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = used(folder.path()).await;
+    let whole = std::fs::read(&path).expect("read");
+    let mut scribbled = whole.clone();
+    scribbled[100..].fill(0xa5);
+    let cases = [("cut in half", whole[..whole.len() / 2].to_vec()), ("scribbled over", scribbled)];
+    for (damage, bytes) in cases {
+        std::fs::write(&path, &bytes).expect("written");
+        assert_eq!(refused(&path).await.code, "store.corrupt", "{damage}");
+        assert_eq!(std::fs::read(&path).expect("read"), bytes, "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn damage_found_later_is_an_answer_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = used(folder.path()).await;
+    let store = opened(&path).await;
+    store.close().await;
+    let mut bytes = std::fs::read(&path).expect("read");
+    let catalog = bytes.windows(7).position(|part| part == b"catalog").expect("the payload");
+    let page = catalog / 4096 * 4096;
+    bytes[page..page + 4096].fill(0xa5);
+    std::fs::write(&path, &bytes).expect("written");
+    let store = opened(&path).await;
+    let error = store.discoveries().await.expect_err("a fault");
+    assert_eq!(Problem::of(&error).code, "store.corrupt");
+    let error = store.save_discovery(discovery("mail", "new")).await.expect_err("a fault");
+    assert_eq!(Problem::of(&error).code, "store.corrupt");
+    // What is not damaged still works.
+    store.write_intent(intent(1)).await.expect("written");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn another_programs_database_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("bookmarks.db");
+    let mut other = raw(&path).await;
+    other.execute("CREATE TABLE bookmarks (address TEXT)").await.expect("made");
+    other.close().await.expect("closed");
+    let before = std::fs::read(&path).expect("read");
+    let problem = refused(&path).await;
+    assert_eq!(problem.code, "store.foreign");
+    assert_eq!(std::fs::read(&path).expect("read"), before);
+}
+
+#[tokio::test]
+async fn schemas_of_other_versions_are_refused() {
+    let cases = [
+        (
+            "INSERT INTO _sqlx_migrations VALUES (7, 'later', '2030-01-01', true, x'00', 1)",
+            "store.newer-schema",
+        ),
+        ("UPDATE _sqlx_migrations SET checksum = x'00'", "store.other-schema"),
+        ("UPDATE _sqlx_migrations SET success = false", "store.other-schema"),
+    ];
+    for (tampering, code) in cases {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = used(folder.path()).await;
+        let mut hand = raw(&path).await;
+        hand.execute(tampering).await.expect("tampered");
+        hand.close().await.expect("closed");
+        let problem = refused(&path).await;
+        assert_eq!(problem.code, code, "{tampering}");
+        assert!(problem.hint.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_store_interrupted_while_it_was_made_is_finished() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("toolbooth.db");
+    std::fs::write(&path, b"").expect("written");
+    opened(&path).await.close().await;
+    let cases = ["DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; \
+        DELETE FROM _sqlx_migrations"];
+    for undone in cases {
+        let mut hand = raw(&path).await;
+        hand.execute(undone).await.expect("undone");
+        hand.close().await.expect("closed");
+        let store = opened(&path).await;
+        store.write_intent(intent(1)).await.expect("written");
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn places_without_a_file_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "text").expect("written");
+    for path in [folder.path().to_owned(), file.join("below/toolbooth.db"), PathBuf::from("/")] {
+        let problem = refused(&path).await;
+        assert_eq!(problem.code, "store.open", "{}: {problem}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn a_failed_group_leaves_the_store_usable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = used(folder.path()).await;
+    let store = opened(&path).await;
+    let mut hand = raw(&path).await;
+    hand.execute("DROP TABLE nonces").await.expect("dropped");
+    let error = store.use_nonce(b"n", 1).await.expect_err("a fault");
+    assert_eq!(Problem::of(&error).code, "store.failed");
+    store.write_intent(intent(1)).await.expect("written");
+    assert_eq!(store.recent_calls(10).await.expect("read").len(), 1);
+    hand.close().await.expect("closed");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn one_unreadable_row_hides_no_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = used(folder.path()).await;
+    let mut hand = raw(&path).await;
+    hand.execute("INSERT INTO discoveries VALUES ('no name', '', '', 0, x'00')").await.expect("inserted");
+    hand.close().await.expect("closed");
+    let store = opened(&path).await;
+    assert_eq!(store.discoveries().await.expect("read"), [discovery("mail", "catalog")]);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn postgres_is_not_built_yet() {
+    let url: StoreUrl = "postgres://ann:hunter2@db/toolbooth".parse().expect("an address");
+    let problem = match open(&url).await {
+        Ok(_) => panic!("the store opened"),
+        Err(error) => Problem::of(&error),
+    };
+    assert_eq!(
+        (problem.code, problem.message.as_str()),
+        ("store.not-built", "this build has no PostgreSQL store")
+    );
+}
+
+#[tokio::test]
+async fn opening_is_quick() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = Instant::now();
+    let path = folder.path().join("toolbooth.db");
+    opened(&path).await.close().await;
+    println!("made and closed in {:?}", start.elapsed());
+    let mut best = u128::MAX;
+    for _ in 0..10 {
+        let start = Instant::now();
+        let store = opened(&path).await;
+        best = best.min(start.elapsed().as_micros());
+        store.close().await;
+    }
+    println!("opened in {best} us");
+    // Ten times what it should take: the test's machine may be busy.
+    assert!(best < 100_000, "{best} us");
+}
