@@ -1,0 +1,430 @@
+//! One server's tokens: handed out, renewed, and replaced when the server refuses them.
+
+use super::challenge::Challenge;
+use super::discovery::{self, AuthServer, OFFLINE_ACCESS, Route};
+use super::error::{OAuthError, clip};
+use super::fetch::Fetcher;
+use super::guard::{Guard, Reach};
+use super::record::{Client, Records, Tokens, Trail};
+use super::registration::client_for;
+use super::scopes::Scopes;
+use super::token::{self, Grant};
+use super::{Browser, ClientIdentity, Http, TokenVault, login};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use toolbooth_core::secret::SecretText;
+use toolbooth_core::server::OAuthEntry;
+use tracing::{debug, info, warn};
+
+/// At most this many authorizations in one window: a server that refuses every token must not keep sending
+/// people to a login page.
+const MOST_AUTHORIZATIONS: usize = 3;
+const WINDOW: Duration = Duration::from_secs(300);
+/// A token that was just renewed and is refused again is not renewed once more.
+const RENEWAL_PAUSE: Duration = Duration::from_secs(60);
+
+/// What to do with a request that the server refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Send it again, with the token that [`Authorizer::bearer`] gives now.
+    Retry,
+    /// Pass the refusal on: nothing better is to be had.
+    GiveUp,
+}
+
+/// Obtains and keeps the gateway's tokens for one server.
+pub struct Authorizer {
+    server: String,
+    entry: OAuthEntry,
+    identity: ClientIdentity,
+    reach: Option<Reach>,
+    http: Arc<dyn Http>,
+    browser: Option<Arc<dyn Browser>>,
+    vault: Arc<dyn TokenVault>,
+    desk: Mutex<Desk>,
+    /// Held for a whole authorization, so that many refused calls lead to one login, not to many.
+    flow: tokio::sync::Mutex<Flow>,
+}
+
+/// What every call looks at; locked for moments only.
+#[derive(Default)]
+struct Desk {
+    recalled: bool,
+    login: Option<Arc<Login>>,
+    turns: Turns,
+}
+
+/// How many authorizations ended, well and badly; a waiting call sees by it whether another has done its work.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Turns {
+    won: u64,
+    lost: u64,
+}
+
+struct Login {
+    trail: Trail,
+    tokens: Tokens,
+}
+
+/// What only the one who authorizes looks at.
+#[derive(Default)]
+struct Flow {
+    server: Option<AuthServer>,
+    authorizations: VecDeque<Instant>,
+    renewed: Option<Instant>,
+}
+
+/// What a refused request went out with.
+enum Sent<'a> {
+    Unknown,
+    Nothing,
+    Token(&'a SecretText),
+}
+
+/// What a refusal asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Token,
+    MoreScopes,
+}
+
+impl Authorizer {
+    /// An authorizer for the server at `server_url`. Nothing happens until it is asked.
+    pub fn new(
+        server_url: impl Into<String>,
+        entry: OAuthEntry,
+        client: ClientIdentity,
+        http: Arc<dyn Http>,
+        browser: Option<Arc<dyn Browser>>,
+        vault: Arc<dyn TokenVault>,
+    ) -> Self {
+        Self {
+            server: server_url.into(),
+            entry,
+            identity: client,
+            reach: None,
+            http,
+            browser,
+            vault,
+            desk: Mutex::default(),
+            flow: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Widens the networks that discovery may enter, for a server whose name resolves to a private address.
+    pub fn reaching(mut self, reach: Reach) -> Self {
+        self.reach = Some(reach);
+        self
+    }
+
+    /// The access token to send, renewed if it has run out; `None` when the server should be asked without.
+    pub async fn bearer(&self) -> Option<SecretText> {
+        if let Some(ready) = self.ready() {
+            return ready;
+        }
+        let mut flow = self.flow.lock().await;
+        self.recall().await;
+        if let Some(ready) = self.ready() {
+            return ready;
+        }
+        match self.renew_for_call(&mut flow).await {
+            Ok(login) => Some(secret(&login.tokens)),
+            Err(error) => {
+                warn!(%error, "the token for {} could not be renewed", clip(&self.server));
+                None
+            }
+        }
+    }
+
+    /// Answers a refusal: 401, or 403 with `insufficient_scope`. Several `WWW-Authenticate` headers are joined
+    /// with commas.
+    pub async fn challenged(&self, status: u16, www_authenticate: Option<&str>) -> Result<Next, OAuthError> {
+        self.settle(Sent::Unknown, status, www_authenticate).await
+    }
+
+    /// Like [`challenged`](Self::challenged), for a request that is known to have gone out with `sent`: when
+    /// there is a newer token by now, nobody is bothered.
+    pub async fn challenged_for(
+        &self,
+        sent: Option<&SecretText>,
+        status: u16,
+        www_authenticate: Option<&str>,
+    ) -> Result<Next, OAuthError> {
+        self.settle(sent.map_or(Sent::Nothing, Sent::Token), status, www_authenticate).await
+    }
+
+    /// Forgets the tokens and the registration behind them; the next refusal starts from nothing.
+    pub async fn forget(&self) {
+        let mut flow = self.flow.lock().await;
+        self.recall().await;
+        let records = Records(&*self.vault);
+        if let Some(login) = self.login() {
+            records.forget_tokens(&login.trail.issuer, &login.trail.resource).await;
+            records.forget_client(&login.trail.issuer).await;
+        }
+        records.forget_trail(&self.server).await;
+        *flow = Flow::default();
+        self.at_desk(|desk| desk.login = None);
+    }
+
+    async fn settle(&self, sent: Sent<'_>, status: u16, header: Option<&str>) -> Result<Next, OAuthError> {
+        let challenge = Challenge::parse(header.unwrap_or_default());
+        let need = match status {
+            401 => Need::Token,
+            403 if challenge.error.as_deref() == Some("insufficient_scope") => Need::MoreScopes,
+            _ => return Ok(Next::GiveUp),
+        };
+        let before = self.at_desk(|desk| desk.turns);
+        let mut flow = self.flow.lock().await;
+        self.recall().await;
+        let now = self.at_desk(|desk| desk.turns);
+        if now.won != before.won || self.is_outdated(&sent) {
+            return Ok(Next::Retry);
+        }
+        if now.lost != before.lost {
+            return Ok(Next::GiveUp);
+        }
+        let outcome = self.authorize(&mut flow, need, &challenge).await;
+        self.at_desk(|desk| match &outcome {
+            Ok(Next::Retry) => desk.turns.won += 1,
+            Ok(Next::GiveUp) | Err(_) => desk.turns.lost += 1,
+        });
+        outcome
+    }
+
+    /// Goes the whole way to a token: find, renew or register, ask, redeem, keep.
+    async fn authorize(
+        &self,
+        flow: &mut Flow,
+        need: Need,
+        challenge: &Challenge,
+    ) -> Result<Next, OAuthError> {
+        let login = self.login();
+        let challenged = Scopes::parse(challenge.scope.as_deref().unwrap_or_default());
+        if need == Need::MoreScopes && login.as_ref().is_some_and(|l| l.trail.requested.covers(&challenged)) {
+            info!(
+                scopes = challenged.joined(),
+                "{} wants scopes that were already asked for",
+                clip(&self.server)
+            );
+            return Ok(Next::GiveUp);
+        }
+        let guard = Guard::new(&self.server, self.reach)?;
+        let fetcher = Fetcher { http: &*self.http, guard: &guard };
+        let known = login.as_ref().map(|login| login.trail.issuer.as_str());
+        let route = discovery::find_route(&fetcher, challenge.resource_metadata.as_deref(), known).await?;
+        flow.server = Some(route.server.clone());
+        // Scopes and tokens of another issuer or resource say nothing about this one.
+        let earlier =
+            login.filter(|l| l.trail.issuer == route.server.issuer && l.trail.resource == route.resource);
+        if let (Need::Token, Some(earlier)) = (need, &earlier) {
+            match self.renew(flow, &fetcher, &route.server, earlier).await {
+                Ok(_) => return Ok(Next::Retry),
+                Err(OAuthError::TokenRefused { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !flow.may_authorize() {
+            warn!("{} refuses every token; no more logins for a while", clip(&self.server));
+            return Ok(Next::GiveUp);
+        }
+        self.check_binding(&route.server.issuer).await?;
+        let records = Records(&*self.vault);
+        let scopes = self.scopes(&route, challenged, earlier.as_ref().map(|l| &l.trail.requested));
+        let client = client_for(&route.server, &self.entry, &self.identity, &fetcher, &records).await?;
+        let tokens = self.obtain(&fetcher, &route, &client, &scopes).await?;
+        let Route { resource, server, .. } = route;
+        let trail = Trail { issuer: server.issuer, resource, client_id: client.id, requested: scopes };
+        self.keep(trail, tokens).await;
+        Ok(Next::Retry)
+    }
+
+    async fn obtain(
+        &self,
+        fetcher: &Fetcher<'_>,
+        route: &Route,
+        client: &Client,
+        scopes: &Scopes,
+    ) -> Result<Tokens, OAuthError> {
+        let Route { server, resource, .. } = route;
+        if server.is_for_machines() && client.secret.is_some() {
+            return token::request(fetcher, server, client, resource, Grant::Credentials(scopes)).await;
+        }
+        let Some(browser) = &self.browser else {
+            return Err(OAuthError::NeedsLogin { server: clip(&self.server) });
+        };
+        let login::Code { code, verifier } = login::ask(&**browser, server, client, resource, scopes).await?;
+        let grant = Grant::Code { code: &code, verifier: &verifier };
+        let outcome = token::request(fetcher, server, client, resource, grant).await;
+        if let Err(OAuthError::TokenRefused { error, .. }) = &outcome
+            && is_about_the_client(error)
+        {
+            Records(&*self.vault).forget_client(&server.issuer).await;
+        }
+        outcome
+    }
+
+    /// The scopes to ask for: what the challenge needs, else what the resource lists; with what was asked for
+    /// before and what is configured.
+    fn scopes(&self, route: &Route, challenged: Scopes, earlier: Option<&Scopes>) -> Scopes {
+        let needed = if challenged.is_empty() { route.resource_scopes.clone() } else { challenged };
+        let configured: Scopes = self.entry.scopes.iter().map(String::as_str).collect();
+        let discovered = earlier.cloned().unwrap_or_default().union(&needed).without(OFFLINE_ACCESS);
+        let scopes = discovered.union(&configured);
+        // On its own it would replace the server's default scopes instead of adding to them.
+        if route.server.offline_access && !scopes.is_empty() {
+            return scopes.union(&Scopes::parse(OFFLINE_ACCESS));
+        }
+        scopes
+    }
+
+    /// A configured client belongs to the authorization server that it was first used with.
+    async fn check_binding(&self, issuer: &str) -> Result<(), OAuthError> {
+        let Some(configured) = &self.entry.client_id else { return Ok(()) };
+        match Records(&*self.vault).trail(&self.server).await {
+            Some(trail) if trail.client_id == configured.expose() && trail.issuer != issuer => {
+                Err(OAuthError::IssuerChanged { was: clip(&trail.issuer), now: clip(issuer) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Renews the token at hand before a call, finding its authorization server again if need be.
+    async fn renew_for_call(&self, flow: &mut Flow) -> Result<Arc<Login>, OAuthError> {
+        let login = self.login().ok_or_else(|| OAuthError::NeedsLogin { server: clip(&self.server) })?;
+        let guard = Guard::new(&self.server, self.reach)?;
+        let fetcher = Fetcher { http: &*self.http, guard: &guard };
+        let server = match flow.server.take().filter(|server| server.issuer == login.trail.issuer) {
+            Some(server) => server,
+            None => discovery::describe(&fetcher, &login.trail.issuer).await?,
+        };
+        flow.server = Some(server.clone());
+        // This token ran out; that it was renewed lately says nothing about it.
+        flow.renewed = None;
+        self.renew(flow, &fetcher, &server, &login).await
+    }
+
+    /// Trades the refresh token for new tokens; `TokenRefused` when there is nothing to trade.
+    async fn renew(
+        &self,
+        flow: &mut Flow,
+        fetcher: &Fetcher<'_>,
+        server: &AuthServer,
+        login: &Login,
+    ) -> Result<Arc<Login>, OAuthError> {
+        let refused =
+            |error: &str| OAuthError::TokenRefused { issuer: clip(&server.issuer), error: error.into() };
+        let refresh = login.tokens.refresh.as_deref().ok_or_else(|| refused("no refresh token"))?;
+        if flow.renewed.is_some_and(|at| at.elapsed() < RENEWAL_PAUSE) {
+            return Err(refused("just renewed"));
+        }
+        let records = Records(&*self.vault);
+        let client = client_for(server, &self.entry, &self.identity, fetcher, &records).await?;
+        if client.id != login.trail.client_id {
+            return Err(refused("the refresh token belongs to another client"));
+        }
+        flow.renewed = Some(Instant::now());
+        let trail = login.trail.clone();
+        match token::request(fetcher, server, &client, &trail.resource, Grant::Refresh(refresh)).await {
+            Ok(mut tokens) => {
+                // An authorization server that does not rotate leaves the old one in force.
+                tokens.refresh = tokens.refresh.or_else(|| login.tokens.refresh.clone());
+                debug!("the token for {} was renewed", clip(&self.server));
+                Ok(self.keep(trail, tokens).await)
+            }
+            Err(OAuthError::TokenRefused { issuer, error }) => {
+                if is_about_the_client(&error) {
+                    records.forget_client(&server.issuer).await;
+                }
+                // It will not be accepted later either, and must not be tried before every call.
+                self.keep(trail, Tokens { refresh: None, ..login.tokens.clone() }).await;
+                Err(OAuthError::TokenRefused { issuer, error })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn keep(&self, trail: Trail, tokens: Tokens) -> Arc<Login> {
+        let records = Records(&*self.vault);
+        if let Some(old) = self.login().filter(|old| old.trail.issuer != trail.issuer) {
+            records.forget_tokens(&old.trail.issuer, &old.trail.resource).await;
+        }
+        records.keep_tokens(&trail.issuer, &trail.resource, &tokens).await;
+        records.keep_trail(&self.server, &trail).await;
+        let login = Arc::new(Login { trail, tokens });
+        self.at_desk(|desk| desk.login = Some(login.clone()));
+        login
+    }
+
+    /// Takes up what an earlier run left, once.
+    async fn recall(&self) {
+        if self.at_desk(|desk| desk.recalled) {
+            return;
+        }
+        let records = Records(&*self.vault);
+        let login = match records.trail(&self.server).await {
+            Some(trail) => {
+                let tokens = records.tokens(&trail.issuer, &trail.resource).await;
+                tokens.map(|tokens| Arc::new(Login { trail, tokens }))
+            }
+            None => None,
+        };
+        // A record that speaks for another resource is not this server's, however it got there.
+        let login = login.filter(|login| {
+            Guard::new(&self.server, None).is_ok_and(|guard| guard.is_covered_by(&login.trail.resource))
+        });
+        self.at_desk(|desk| (desk.recalled, desk.login) = (true, login));
+    }
+
+    /// The answer to [`bearer`](Self::bearer) where it needs no waiting.
+    fn ready(&self) -> Option<Option<SecretText>> {
+        self.at_desk(|desk| match &desk.login {
+            _ if !desk.recalled => None,
+            Some(login) if login.tokens.is_fresh() => Some(Some(secret(&login.tokens))),
+            Some(login) if login.tokens.refresh.is_some() => None,
+            _ => Some(None),
+        })
+    }
+
+    fn is_outdated(&self, sent: &Sent<'_>) -> bool {
+        let Some(login) = self.login().filter(|login| login.tokens.is_fresh()) else { return false };
+        match sent {
+            Sent::Unknown => false,
+            Sent::Nothing => true,
+            Sent::Token(sent) => sent.expose() != login.tokens.access,
+        }
+    }
+
+    fn login(&self) -> Option<Arc<Login>> {
+        self.at_desk(|desk| desk.login.clone())
+    }
+
+    fn at_desk<T>(&self, act: impl FnOnce(&mut Desk) -> T) -> T {
+        act(&mut self.desk.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Flow {
+    /// Counts an authorization, unless too many happened lately.
+    fn may_authorize(&mut self) -> bool {
+        while self.authorizations.front().is_some_and(|at| at.elapsed() > WINDOW) {
+            self.authorizations.pop_front();
+        }
+        let may = self.authorizations.len() < MOST_AUTHORIZATIONS;
+        if may {
+            self.authorizations.push_back(Instant::now());
+        }
+        may
+    }
+}
+
+fn secret(tokens: &Tokens) -> SecretText {
+    SecretText::expanded("${access_token}", tokens.access.as_str())
+}
+
+/// Whether the authorization server no longer knows the client, so that it has to register again.
+fn is_about_the_client(error: &str) -> bool {
+    matches!(error, "invalid_client" | "unauthorized_client")
+}

@@ -1,0 +1,149 @@
+//! What is kept between runs, and under which keys.
+//!
+//! Registrations are keyed by issuer and tokens by issuer and resource, so nothing issued by one authorization
+//! server, or for one resource, can be taken for another's.
+
+use super::TokenVault;
+use super::scopes::Scopes;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where a server's tokens came from last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Trail {
+    pub(super) issuer: String,
+    pub(super) resource: String,
+    /// The client id that was used; a configured one stays bound to `issuer`.
+    pub(super) client_id: String,
+    /// Every scope asked for so far.
+    pub(super) requested: Scopes,
+}
+
+/// A client as one authorization server knows it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Client {
+    pub(super) id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) secret: Option<String>,
+    pub(super) auth: ClientAuth,
+    /// The redirect that was registered with it.
+    pub(super) redirect_uri: String,
+    /// When the secret ends, in Unix seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<u64>,
+}
+
+/// How a client proves itself at the token endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ClientAuth {
+    /// It does not; PKCE protects the code.
+    None,
+    /// `client_secret_basic`.
+    Basic,
+    /// `client_secret_post`.
+    Post,
+}
+
+/// Tokens of one issuer for one resource.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tokens {
+    pub(super) access: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refresh: Option<String>,
+    /// When the access token is to be renewed, in Unix seconds; absent means it is used until refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) renew_at: Option<u64>,
+}
+
+impl Tokens {
+    /// Whether the access token may still be sent.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.renew_at.is_none_or(|renew_at| unix_now() < renew_at)
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("renew_at", &self.renew_at).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("id", &self.id).field("auth", &self.auth).finish_non_exhaustive()
+    }
+}
+
+/// Seconds since 1970, the only time that means the same after a restart.
+pub(super) fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// A vault with typed drawers.
+pub(super) struct Records<'a>(pub(super) &'a dyn TokenVault);
+
+impl Records<'_> {
+    pub(super) async fn trail(&self, server: &str) -> Option<Trail> {
+        self.load(&trail_key(server)).await
+    }
+
+    pub(super) async fn keep_trail(&self, server: &str, trail: &Trail) {
+        self.keep(&trail_key(server), trail).await;
+    }
+
+    pub(super) async fn forget_trail(&self, server: &str) {
+        self.0.save(&trail_key(server), Bytes::new()).await;
+    }
+
+    pub(super) async fn client(&self, issuer: &str) -> Option<Client> {
+        self.load(&client_key(issuer)).await
+    }
+
+    pub(super) async fn keep_client(&self, issuer: &str, client: &Client) {
+        self.keep(&client_key(issuer), client).await;
+    }
+
+    pub(super) async fn forget_client(&self, issuer: &str) {
+        self.0.save(&client_key(issuer), Bytes::new()).await;
+    }
+
+    pub(super) async fn tokens(&self, issuer: &str, resource: &str) -> Option<Tokens> {
+        self.load(&tokens_key(issuer, resource)).await
+    }
+
+    pub(super) async fn keep_tokens(&self, issuer: &str, resource: &str, tokens: &Tokens) {
+        self.keep(&tokens_key(issuer, resource), tokens).await;
+    }
+
+    pub(super) async fn forget_tokens(&self, issuer: &str, resource: &str) {
+        self.0.save(&tokens_key(issuer, resource), Bytes::new()).await;
+    }
+
+    async fn load<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        // An unreadable record counts as none: the worst that follows is another login.
+        self.0.load(key).await.and_then(|bytes| serde_json::from_slice(&bytes).ok())
+    }
+
+    async fn keep<T: Serialize>(&self, key: &str, record: &T) {
+        if let Ok(bytes) = serde_json::to_vec(record) {
+            self.0.save(key, bytes.into()).await;
+        }
+    }
+}
+
+// A space cannot occur in a URL, so no two keys can run together.
+fn trail_key(server: &str) -> String {
+    format!("oauth/trail {server}")
+}
+
+fn client_key(issuer: &str) -> String {
+    format!("oauth/client {issuer}")
+}
+
+fn tokens_key(issuer: &str, resource: &str) -> String {
+    format!("oauth/tokens {issuer} {resource}")
+}

@@ -1,0 +1,147 @@
+//! Who the gateway is to an authorization server: a configured client, a published document, or a registration.
+
+use super::ClientIdentity;
+use super::discovery::AuthServer;
+use super::error::{OAuthError, clip, error_code};
+use super::fetch::{Body, Fetcher};
+use super::guard::is_loopback;
+use super::record::{Client, ClientAuth, Records, unix_now};
+use serde::Deserialize;
+use serde_json::json;
+use toolbooth_core::server::OAuthEntry;
+use url::Url;
+
+/// The client to use at `server`, by the specification's order: configured, document, registration.
+pub(super) async fn client_for(
+    server: &AuthServer,
+    entry: &OAuthEntry,
+    identity: &ClientIdentity,
+    fetcher: &Fetcher<'_>,
+    records: &Records<'_>,
+) -> Result<Client, OAuthError> {
+    if let Some(client) = configured(server, entry, identity) {
+        return Ok(client);
+    }
+    if let Some(document) =
+        identity.cimd_url.as_deref().filter(|url| server.client_documents && is_document(url))
+    {
+        return Ok(Client {
+            id: document.into(),
+            secret: None,
+            auth: ClientAuth::None,
+            redirect_uri: identity.redirect_uri.clone(),
+            expires_at: None,
+        });
+    }
+    if let Some(client) = records.client(&server.issuer).await.filter(|known| is_usable(known, identity)) {
+        return Ok(client);
+    }
+    let Some(endpoint) = &server.registration_endpoint else {
+        return Err(OAuthError::NoClient { issuer: clip(&server.issuer) });
+    };
+    let client = register(server, endpoint, identity, fetcher).await?;
+    records.keep_client(&server.issuer, &client).await;
+    Ok(client)
+}
+
+/// The client that the operator registered by hand.
+fn configured(server: &AuthServer, entry: &OAuthEntry, identity: &ClientIdentity) -> Option<Client> {
+    let id = entry.client_id.as_ref()?.expose().to_owned();
+    let secret = entry.client_secret.as_ref().map(|secret| secret.expose().to_owned());
+    let auth = match &secret {
+        None => ClientAuth::None,
+        Some(_) if !server.takes("client_secret_basic") && server.takes("client_secret_post") => {
+            ClientAuth::Post
+        }
+        Some(_) => ClientAuth::Basic,
+    };
+    Some(Client { id, secret, auth, redirect_uri: identity.redirect_uri.clone(), expires_at: None })
+}
+
+/// A client id that is a URL must be https and have a path.
+fn is_document(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path().len() > 1)
+}
+
+fn is_usable(client: &Client, identity: &ClientIdentity) -> bool {
+    client.redirect_uri == identity.redirect_uri && client.expires_at.is_none_or(|end| unix_now() < end)
+}
+
+#[derive(Deserialize)]
+struct Registered {
+    client_id: String,
+    client_secret: Option<String>,
+    client_secret_expires_at: Option<u64>,
+    token_endpoint_auth_method: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+}
+
+async fn register(
+    server: &AuthServer,
+    endpoint: &str,
+    identity: &ClientIdentity,
+    fetcher: &Fetcher<'_>,
+) -> Result<Client, OAuthError> {
+    let wanted = wanted_auth(server);
+    let local = Url::parse(&identity.redirect_uri).is_ok_and(|uri| is_loopback(&uri));
+    let document = json!({
+        "client_name": identity.name,
+        "redirect_uris": [identity.redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method(wanted),
+        // Left out, it means `web`, and those may not come back to this machine.
+        "application_type": if local { "native" } else { "web" },
+    });
+    let body = Body::Json(document.to_string().into_bytes());
+    let answer = fetcher.post("registration endpoint", endpoint, body, None).await?;
+    let refused = |error: String| match server.guessed {
+        // Nothing at the fixed address of old: the server does not speak OAuth at all.
+        true => OAuthError::NoAuthorizationServer { server: clip(&server.issuer) },
+        false => OAuthError::RegistrationRefused { issuer: clip(&server.issuer), error },
+    };
+    if !answer.status.is_success() {
+        let code = answer.json::<Refusal>().map_or_else(|| answer.status.as_u16().to_string(), |r| r.error);
+        return Err(refused(error_code(&code)));
+    }
+    let registered: Registered = answer.json().ok_or_else(|| refused("an unreadable answer".into()))?;
+    let auth = match registered.token_endpoint_auth_method.as_deref() {
+        _ if registered.client_secret.is_none() => ClientAuth::None,
+        Some("none") => ClientAuth::None,
+        Some("client_secret_post") => ClientAuth::Post,
+        Some(_) => ClientAuth::Basic,
+        None => wanted,
+    };
+    Ok(Client {
+        id: registered.client_id,
+        secret: registered.client_secret,
+        auth,
+        redirect_uri: identity.redirect_uri.clone(),
+        // Zero means never.
+        expires_at: registered.client_secret_expires_at.filter(|end| *end != 0),
+    })
+}
+
+/// A gateway on someone's machine cannot keep a shared secret better than PKCE keeps the code, so it asks for
+/// none where that is allowed.
+fn wanted_auth(server: &AuthServer) -> ClientAuth {
+    if server.takes("none") {
+        ClientAuth::None
+    } else if server.takes("client_secret_post") && !server.takes("client_secret_basic") {
+        ClientAuth::Post
+    } else {
+        ClientAuth::Basic
+    }
+}
+
+fn method(auth: ClientAuth) -> &'static str {
+    match auth {
+        ClientAuth::None => "none",
+        ClientAuth::Basic => "client_secret_basic",
+        ClientAuth::Post => "client_secret_post",
+    }
+}

@@ -1,0 +1,119 @@
+//! Talks to token endpoints: a grant goes in, tokens come out.
+
+use super::discovery::AuthServer;
+use super::error::{OAuthError, clip, error_code};
+use super::fetch::{Body, Fetcher};
+use super::record::{Client, ClientAuth, Tokens, unix_now};
+use super::scopes::Scopes;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use toolbooth_core::secret::SecretText;
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+const LONGEST_TOKEN: usize = 16 * 1024;
+/// An access token is renewed this long before its end, or at three quarters of a short life.
+const MARGIN_SECONDS: u64 = 30;
+
+/// What is given for a token.
+pub(super) enum Grant<'a> {
+    /// The code that an authorization response carried.
+    Code { code: &'a str, verifier: &'a str },
+    /// A refresh token.
+    Refresh(&'a str),
+    /// The client's own credentials.
+    Credentials(&'a Scopes),
+}
+
+#[derive(Deserialize)]
+struct Issued {
+    access_token: String,
+    token_type: Option<String>,
+    expires_in: Option<serde_json::Value>,
+    refresh_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+}
+
+/// Asks `server` for tokens that are good for `resource` and nothing else.
+pub(super) async fn request(
+    fetcher: &Fetcher<'_>,
+    server: &AuthServer,
+    client: &Client,
+    resource: &str,
+    grant: Grant<'_>,
+) -> Result<Tokens, OAuthError> {
+    let mut form = Serializer::new(String::new());
+    match grant {
+        Grant::Code { code, verifier } => form
+            .append_pair("grant_type", "authorization_code")
+            .append_pair("code", code)
+            .append_pair("redirect_uri", &client.redirect_uri)
+            .append_pair("code_verifier", verifier),
+        Grant::Refresh(token) => {
+            form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token)
+        }
+        Grant::Credentials(scopes) => {
+            form.append_pair("grant_type", "client_credentials");
+            if !scopes.is_empty() {
+                form.append_pair("scope", &scopes.joined());
+            }
+            &mut form
+        }
+    };
+    form.append_pair("resource", resource);
+    let authorization = authenticate(client, &mut form);
+    let body = Body::Form(form.finish());
+    let answer = fetcher.post("token endpoint", &server.token_endpoint, body, authorization.as_ref()).await?;
+    let refused = |error: String| OAuthError::TokenRefused { issuer: clip(&server.issuer), error };
+    if !answer.status.is_success() {
+        let code = answer.json::<Refusal>().map_or_else(|| answer.status.as_u16().to_string(), |r| r.error);
+        return Err(refused(error_code(&code)));
+    }
+    let issued: Issued = answer.json().ok_or_else(|| refused("an unreadable answer".into()))?;
+    accept(issued).ok_or_else(|| refused("a token that cannot be used as bearer".into()))
+}
+
+/// Adds the client's proof to the form, or gives the header that carries it.
+fn authenticate(client: &Client, form: &mut Serializer<'_, String>) -> Option<SecretText> {
+    match (client.auth, &client.secret) {
+        (ClientAuth::Basic, Some(secret)) => {
+            let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+            let pair = STANDARD.encode(format!("{}:{}", encode(&client.id), encode(secret)));
+            Some(SecretText::expanded("Basic ${client_secret}", format!("Basic {pair}")))
+        }
+        (ClientAuth::Post, Some(secret)) => {
+            form.append_pair("client_id", &client.id).append_pair("client_secret", secret);
+            None
+        }
+        _ => {
+            form.append_pair("client_id", &client.id);
+            None
+        }
+    }
+}
+
+/// Keeps an answer only if its token can be sent as a bearer token.
+fn accept(issued: Issued) -> Option<Tokens> {
+    let is_bearer = issued.token_type.is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
+    let fits_a_header = (1..=LONGEST_TOKEN).contains(&issued.access_token.len())
+        && issued.access_token.bytes().all(|b| b.is_ascii_graphic());
+    let refresh = issued.refresh_token.filter(|token| (1..=LONGEST_TOKEN).contains(&token.len()));
+    let renew_at = issued.expires_in.and_then(seconds).map(|life| {
+        let margin = MARGIN_SECONDS.min(life / 4);
+        unix_now().saturating_add(life - margin)
+    });
+    (is_bearer && fits_a_header).then_some(Tokens { access: issued.access_token, refresh, renew_at })
+}
+
+/// Seconds, from a number or from the text that some servers send instead.
+fn seconds(value: serde_json::Value) -> Option<u64> {
+    match value {
+        serde_json::Value::Number(number) => number.as_f64().filter(|n| *n >= 0.0).map(|n| n as u64),
+        serde_json::Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
