@@ -1,0 +1,169 @@
+//! What it takes to start a server process, checked before anything runs.
+
+use super::fault::LaunchError;
+use super::platform;
+use super::resolve::Whereabouts;
+use super::running::Process;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::{env, io};
+use toolbooth_core::secret::SecretText;
+
+/// A server process that is to be started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The program: a name looked up in the `PATH` of `env`, or a path.
+    pub command: SecretText,
+    /// Its arguments.
+    pub args: Vec<SecretText>,
+    /// Its working folder; absent means the gateway's.
+    pub cwd: Option<PathBuf>,
+    /// Its whole environment, see [`clean_environment`](super::clean_environment).
+    pub env: Vec<(String, SecretText)>,
+    /// How its reaper is run.
+    pub reaper: Reaper,
+}
+
+/// How the reaper of a server is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reaper {
+    /// An executable that calls [`reaper_main`](super::reaper_main).
+    pub program: PathBuf,
+    /// The arguments that make it do so; none of them begins with `--`.
+    pub args: Vec<String>,
+}
+
+impl Reaper {
+    /// This executable, as `reaper`.
+    pub fn current_exe() -> Self {
+        // On Linux this path means the running executable even after an upgrade has replaced its file.
+        let program = match cfg!(target_os = "linux") {
+            true => PathBuf::from("/proc/self/exe"),
+            false => env::current_exe().unwrap_or_else(|_| PathBuf::from("toolbooth")),
+        };
+        Self { program, args: vec!["reaper".into()] }
+    }
+}
+
+/// A launch whose command was found and whose values can be passed to a process.
+pub(super) struct Checked {
+    /// The command as it was written, for faults.
+    pub shown: String,
+    /// The file to run.
+    pub file: PathBuf,
+    /// The command's value, which the process sees as its own name.
+    pub name: OsString,
+    pub args: Vec<OsString>,
+    pub folder: PathBuf,
+    pub env: Vec<(String, String)>,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub reaper: Reaper,
+}
+
+impl Launch {
+    /// Starts the process; must be called within a tokio runtime.
+    pub fn spawn(self) -> Result<Process, LaunchError> {
+        platform::start(self.check()?)
+    }
+
+    fn check(self) -> Result<Checked, LaunchError> {
+        let Self { command, args, cwd, env, reaper } = self;
+        check_values(&command, &args, &env)?;
+        let folder = working_folder(cwd, &command)?;
+        let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.expose());
+        let file = Whereabouts { folder: &folder, path }.find(&command)?;
+        Ok(Checked {
+            shown: command.shown().into(),
+            file,
+            name: command.expose().into(),
+            args: args.iter().map(|arg| arg.expose().into()).collect(),
+            folder,
+            env: env.into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect(),
+            reaper,
+        })
+    }
+}
+
+fn working_folder(cwd: Option<PathBuf>, command: &SecretText) -> Result<PathBuf, LaunchError> {
+    let here = env::current_dir();
+    let folder = match (cwd, here) {
+        (Some(folder), _) if folder.is_absolute() => folder,
+        (Some(folder), Ok(here)) => here.join(folder),
+        (None, Ok(here)) => here,
+        (_, Err(source)) => return Err(LaunchError::Refused { command: command.shown().into(), source }),
+    };
+    match folder.is_dir() {
+        true => Ok(folder),
+        false => Err(LaunchError::FolderMissing { path: folder }),
+    }
+}
+
+fn check_values(
+    command: &SecretText,
+    args: &[SecretText],
+    env: &[(String, SecretText)],
+) -> Result<(), LaunchError> {
+    let unpassable = |what: String| Err(LaunchError::Unpassable { what });
+    if command.expose().contains('\0') {
+        return unpassable("`command`".into());
+    }
+    if let Some(index) = args.iter().position(|arg| arg.expose().contains('\0')) {
+        return unpassable(format!("argument {}", index + 1));
+    }
+    for (name, value) in env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return unpassable("the name of a variable in `env`".into());
+        }
+        if value.expose().contains('\0') {
+            return unpassable(format!("the variable `{name}`"));
+        }
+    }
+    Ok(())
+}
+
+/// Sorts a refusal of the system by what can be done about it.
+pub(super) fn refusal(command: String, source: io::Error) -> LaunchError {
+    match source.kind() {
+        io::ErrorKind::ArgumentListTooLong => LaunchError::TooLong { command },
+        _ => LaunchError::Refused { command, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use toolbooth_core::fault::Fault;
+
+    fn launch() -> Launch {
+        Launch {
+            command: SecretText::plain("sh"),
+            args: Vec::new(),
+            cwd: None,
+            env: vec![("PATH".into(), SecretText::plain("/usr/bin:/bin"))],
+            reaper: Reaper::current_exe(),
+        }
+    }
+
+    #[test]
+    fn values_no_process_can_hold_are_refused_without_being_shown() {
+        let secret = || SecretText::expanded("${KEY}", "hun\0ter2");
+        let cases = [
+            Launch { command: secret(), ..launch() },
+            Launch { args: vec![secret()], ..launch() },
+            Launch { env: vec![("KEY".into(), secret())], ..launch() },
+            Launch { env: vec![("A=B".into(), SecretText::plain(""))], ..launch() },
+        ];
+        for case in cases {
+            let error = case.check().err().unwrap();
+            assert_eq!(error.code(), "server.unpassable-value");
+            assert!(!error.to_string().contains("ter2"));
+        }
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let error = Launch { cwd: Some("/no/such/folder".into()), ..launch() }.check().err().unwrap();
+        assert_eq!(error.to_string(), "the working folder `/no/such/folder` does not exist");
+    }
+}

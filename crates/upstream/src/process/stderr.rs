@@ -1,0 +1,216 @@
+//! The last lines a server complained with: always drained, never unbounded, safe to show.
+
+use super::preview::preview;
+use memchr::memchr;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::Instant;
+
+/// How many lines are kept.
+const LINES: usize = 200;
+/// How much is kept of one line.
+const LINE_BYTES: usize = 4096;
+/// How much is read at once; as much as a pipe holds.
+const READ_BYTES: usize = 64 * 1024;
+/// How much is read at once from a server that says little.
+const QUIET_READ_BYTES: usize = 4 * 1024;
+/// How much of a line goes to the log.
+const LOGGED_CHARS: usize = 400;
+/// How many lines may go to the log at once, and how fast that allowance grows again.
+const LOGGED_BURST: u32 = 20;
+const LOGGED_EVERY: Duration = Duration::from_millis(200);
+
+/// The last lines of a server's standard error, over all its lives. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct StderrTail {
+    ring: Arc<Mutex<Ring>>,
+}
+
+impl StderrTail {
+    /// An empty tail.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The lines kept, oldest first, each escaped and cut.
+    pub fn lines(&self) -> Vec<String> {
+        // Escaping waits until somebody looks: a flood must cost as little as possible.
+        let kept: Vec<Vec<u8>> = self.ring().lines.iter().cloned().collect();
+        kept.iter().map(|line| preview(line, LINE_BYTES)).collect()
+    }
+
+    /// How many lines there were in all.
+    pub fn total(&self) -> u64 {
+        self.ring().total
+    }
+
+    /// Starts a task that drains `stderr` to its end and logs some of it under the server's name.
+    pub fn follow<R>(&self, server: impl Into<String>, stderr: R) -> tokio::task::JoinHandle<()>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+    {
+        let (tail, server) = (self.clone(), server.into());
+        tokio::spawn(async move { tail.drain(&server, stderr).await })
+    }
+
+    /// Drains `stderr` to its end. It never waits for anybody but the server.
+    pub async fn drain<R: AsyncRead + Unpin>(&self, server: &str, mut stderr: R) {
+        let mut chunk = vec![0; QUIET_READ_BYTES];
+        let mut line = Line::default();
+        let mut log = Log::new();
+        while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+            self.take(&chunk[..count], &mut line, &mut |text| log.line(server, text));
+            // Most servers are silent for hours, some flood: the buffer follows.
+            if count == chunk.len() {
+                chunk.resize(READ_BYTES, 0);
+            } else if count < QUIET_READ_BYTES {
+                chunk.truncate(QUIET_READ_BYTES);
+                chunk.shrink_to_fit();
+            }
+        }
+        if !line.kept.is_empty() {
+            self.ring().push(&line.kept);
+            log.line(server, &line.kept);
+        }
+        log.close(server);
+    }
+
+    fn take(&self, chunk: &[u8], line: &mut Line, log: &mut dyn FnMut(&[u8])) {
+        let mut ring = self.ring();
+        let mut rest = chunk;
+        while let Some(end) = memchr(b'\n', rest) {
+            line.push(&rest[..end]);
+            let whole = line.kept.strip_suffix(b"\r").unwrap_or(&line.kept);
+            ring.push(whole);
+            log(whole);
+            line.kept.clear();
+            rest = &rest[end + 1..];
+        }
+        line.push(rest);
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        // Lines are bytes; there is no state that a panic could have left half done.
+        self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    lines: VecDeque<Vec<u8>>,
+    total: u64,
+}
+
+impl Ring {
+    fn push(&mut self, line: &[u8]) {
+        self.total += 1;
+        // The oldest line's memory is used again, unless it was large for what comes now.
+        let mut slot = match self.lines.len() < LINES {
+            true => Vec::new(),
+            false => self.lines.pop_front().unwrap_or_default(),
+        };
+        slot.clear();
+        slot.shrink_to(line.len().max(256));
+        slot.extend_from_slice(line);
+        self.lines.push_back(slot);
+    }
+}
+
+/// A line that is still coming in.
+#[derive(Default)]
+struct Line {
+    kept: Vec<u8>,
+}
+
+impl Line {
+    fn push(&mut self, part: &[u8]) {
+        // One byte more than is shown, so that the cut shows.
+        let room = (LINE_BYTES + 1).saturating_sub(self.kept.len());
+        self.kept.extend_from_slice(&part[..part.len().min(room)]);
+    }
+}
+
+/// Passes lines to the log within an allowance, and says how many it held back.
+struct Log {
+    allowance: u32,
+    refilled: Instant,
+    held_back: u64,
+}
+
+impl Log {
+    fn new() -> Self {
+        Self { allowance: LOGGED_BURST, refilled: Instant::now(), held_back: 0 }
+    }
+
+    fn line(&mut self, server: &str, line: &[u8]) {
+        if self.allowance == 0 {
+            self.refill();
+        }
+        if self.allowance == 0 {
+            self.held_back += 1;
+            return;
+        }
+        self.allowance -= 1;
+        self.close(server);
+        let text = preview(line, LOGGED_CHARS);
+        tracing::debug!(server.name = server, "server `{server}` says: {text}");
+    }
+
+    fn refill(&mut self) {
+        let earned = self.refilled.elapsed().as_nanos() / LOGGED_EVERY.as_nanos();
+        if earned > 0 {
+            self.allowance = u32::try_from(earned).unwrap_or(LOGGED_BURST).min(LOGGED_BURST);
+            self.refilled = Instant::now();
+        }
+    }
+
+    fn close(&mut self, server: &str) {
+        let held_back = std::mem::take(&mut self.held_back);
+        if held_back > 0 {
+            tracing::debug!(
+                server.name = server,
+                "server `{server}` said {held_back} more lines, too fast to log"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_lines_are_kept() {
+        let tail = StderrTail::new();
+        let text: String = (0..250).map(|number| format!("line {number}\r\n")).collect();
+        tail.drain("mail", text.as_bytes()).await;
+        tail.drain("mail", &b"again\nhalf"[..]).await;
+        let lines = tail.lines();
+        assert_eq!((lines.len(), tail.total()), (200, 252));
+        assert_eq!((lines[0].as_str(), lines[197].as_str()), ("line 52", "line 249"));
+        assert_eq!(lines[198..], ["again", "half"]);
+    }
+
+    #[tokio::test]
+    async fn lines_are_cut_and_escaped() {
+        let tail = StderrTail::new();
+        let long = "x".repeat(1_000_000);
+        let text = format!("{long}\n\x1b[31mred\x1b[0m\n{}\n", "\0".repeat(5000));
+        tail.drain("mail", text.as_bytes()).await;
+        let lines = tail.lines();
+        assert_eq!((lines[0].chars().count(), lines[0].ends_with("x…")), (4096, true));
+        assert_eq!(lines[1], r"\x1b[31mred\x1b[0m");
+        assert!(lines[2].len() <= 4100 && lines[2].ends_with(r"\x00…"));
+    }
+
+    #[test]
+    fn the_log_is_bounded() {
+        let mut log = Log::new();
+        for _ in 0..100_000 {
+            log.line("mail", b"flood");
+        }
+        assert!(log.held_back > 99_000, "{}", log.held_back);
+    }
+}

@@ -1,0 +1,98 @@
+//! The gateway's side of a reaper: starting one, giving it orders, hearing its reports.
+
+use super::exit::{Exit, Report};
+use super::fault::LaunchError;
+use super::launch::{Checked, refusal};
+use super::reaper::{CONTROL_FD, KILL, REPORT_FD, TERMINATE, WATCH, kill_session};
+use super::running::{Life, Order, Process};
+use command_fds::{CommandFdExt, FdMapping};
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+/// A reaper says a few short lines in its life; whatever exceeds this is not a reaper.
+const REPORT_LIMIT_BYTES: u64 = 4096;
+
+/// The only write end of a reaper's control pipe: closing it, in whatever way, ends the tree.
+#[derive(Debug)]
+pub(super) struct Control(PipeWriter);
+
+impl Control {
+    pub fn order(&self, order: Order) {
+        let byte = match order {
+            Order::Terminate => TERMINATE,
+            Order::Kill => KILL,
+        };
+        // A pipe that held a handful of bytes in its life never blocks; one without a reader has no tree either.
+        let _ = (&self.0).write(&[byte]);
+    }
+}
+
+/// Starts a checked launch under a reaper of its own.
+pub(super) fn start(checked: Checked) -> Result<Process, LaunchError> {
+    let shown = checked.shown.clone();
+    let pipes = || -> io::Result<_> { Ok((io::pipe()?, io::pipe()?)) };
+    let ((orders, control), (reports, report)) =
+        pipes().map_err(|source| LaunchError::Refused { command: shown.clone(), source })?;
+    let reports = Receiver::from_owned_fd(reports.into())
+        .map_err(|source| LaunchError::Refused { command: shown.clone(), source })?;
+    let mut child = command(checked, orders, report)?;
+    let pid = child.id().unwrap_or_default();
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (life, seen) = watch::channel(Life::Starting);
+    tokio::spawn(follow(child, reports, life));
+    Ok(Process { stdin, stdout, stderr, pid, control: Control(control), life: seen })
+}
+
+fn command(checked: Checked, orders: PipeReader, report: PipeWriter) -> Result<Child, LaunchError> {
+    let Checked { shown, file, name, args, folder, env, reaper } = checked;
+    let mut command = Command::new(&reaper.program);
+    command.arg0("toolbooth").args(&reaper.args).arg(WATCH).arg("--").arg(file).arg(name).args(args);
+    // The reaper is given the server's environment and folder, and hands on what it has.
+    command.env_clear().envs(env).current_dir(folder);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mappings = vec![
+        FdMapping { parent_fd: orders.into(), child_fd: CONTROL_FD },
+        FdMapping { parent_fd: report.into(), child_fd: REPORT_FD },
+    ];
+    command.fd_mappings(mappings).expect("the two descriptors differ");
+    command.spawn().map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+            LaunchError::NoReaper { path: reaper.program, source }
+        }
+        _ => refusal(shown, source),
+    })
+}
+
+/// Follows a reaper to its end, so that it never becomes a zombie, and tells what it reports.
+async fn follow(mut reaper: Child, reports: Receiver, life: watch::Sender<Life>) {
+    let session = reaper.id();
+    let mut ended = None;
+    let mut lines = BufReader::with_capacity(128, reports.take(REPORT_LIMIT_BYTES)).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        match Report::parse(&line) {
+            Some(Report::Running(pid)) => {
+                life.send_replace(Life::Running(pid));
+            }
+            Some(Report::Ended(exit)) => {
+                // The first word is the true one: a server that could not be run also "exits".
+                let exit = *ended.get_or_insert(exit);
+                life.send_replace(Life::Ended(exit));
+            }
+            Some(Report::LeftBehind(count)) => {
+                tracing::warn!(reaper.pid = session, "{count} processes of a server could not be killed");
+            }
+            None => tracing::debug!(reaper.pid = session, "a reaper said something unknown"),
+        }
+    }
+    let status = reaper.wait().await;
+    let complete = ended.is_some() && status.is_ok_and(|status| status.code().is_some());
+    if let (false, Some(session)) = (complete, session) {
+        tracing::warn!(reaper.pid = session, "a reaper was killed; ending what is left of its session");
+        let _ = tokio::task::spawn_blocking(move || kill_session(session)).await;
+    }
+    life.send_replace(Life::Gone(ended.unwrap_or(Exit::ReaperLost)));
+}
