@@ -1,0 +1,195 @@
+//! Tokens over time: renewal, step-up, moves to another authorization server, restarts.
+
+use super::world::*;
+use crate::oauth::{Next, OAuthError};
+use serde_json::json;
+use std::time::Duration;
+use toolbooth_core::fault::Fault;
+
+const STEP_UP: &str =
+    r#"Bearer error="insufficient_scope", scope="write", resource_metadata="https://mcp.example.com/prm""#;
+
+fn issued(access: &str, refresh: &str, expires_in: u64) -> serde_json::Value {
+    json!({"access_token": access, "refresh_token": refresh, "token_type": "bearer", "expires_in": expires_in})
+}
+
+#[tokio::test]
+async fn a_token_that_ran_out_is_renewed_before_the_call() {
+    let world = World::new();
+    let authorizer = world.authorizer();
+    world.net.token(200, issued("t1", "r1", 0));
+    world.net.token(200, json!({"access_token": "t2", "token_type": "Bearer", "expires_in": "0"}));
+    world.net.token(200, issued("t3", "r3", 3600));
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    world.net.sent();
+
+    assert_eq!(token(&authorizer).await.as_deref(), Some("t2"));
+    let renewal = world.net.sent();
+    assert_eq!(
+        renewal,
+        ["POST https://as.example.com/token grant_type=refresh_token&refresh_token=r1\
+          &resource=https%3A%2F%2Fmcp.example.com%2Fmcp&client_id=registered"]
+    );
+    // The second answer brought no refresh token, so the first stays in force.
+    assert_eq!(token(&authorizer).await.as_deref(), Some("t3"));
+    assert!(world.net.sent()[0].contains("refresh_token=r1"));
+    assert_eq!((token(&authorizer).await.as_deref(), world.person.logins()), (Some("t3"), 1));
+}
+
+#[tokio::test]
+async fn a_refused_token_is_renewed_once_and_then_replaced() {
+    let world = World::new();
+    let authorizer = world.authorizer();
+    for (access, refresh) in [("t1", "r1"), ("t2", "r2"), ("t3", "r3")] {
+        world.net.token(200, issued(access, refresh, 3600));
+    }
+    for (expected, logins) in [("t1", 1), ("t2", 1), ("t3", 2)] {
+        assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(Next::Retry));
+        assert_eq!((token(&authorizer).await.as_deref(), world.person.logins()), (Some(expected), logins));
+    }
+}
+
+#[tokio::test]
+async fn a_dead_refresh_token_is_tried_once() {
+    let world = World::new();
+    let authorizer = world.authorizer();
+    world.net.token(200, issued("t1", "r1", 0));
+    world.net.token(400, json!({"error": "invalid_grant"}));
+    world.net.token(200, issued("t2", "r2", 3600));
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    world.net.sent();
+    assert_eq!((token(&authorizer).await, token(&authorizer).await), (None, None));
+    assert_eq!(world.net.sent().len(), 1);
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    assert_eq!((token(&authorizer).await.as_deref(), world.person.logins()), (Some("t2"), 2));
+}
+
+#[tokio::test]
+async fn a_client_that_was_forgotten_over_there_registers_again() {
+    let world = World::new();
+    let authorizer = world.authorizer();
+    world.net.token(200, issued("t1", "r1", 3600));
+    world.net.token(401, json!({"error": "invalid_client"}));
+    world.net.token(200, issued("t2", "r2", 3600));
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    world.net.page("https://as.example.com/register", json!({"client_id": "again"}));
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    assert_eq!(world.person.asked("client_id").as_deref(), Some("again"));
+}
+
+#[tokio::test]
+async fn stepping_up_keeps_what_was_asked_before_and_asks_only_once() {
+    let world = World::new().issues(&["t1", "t2"]);
+    let authorizer = world.authorizer();
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    assert_eq!(authorizer.challenged(403, Some(STEP_UP)).await, Ok(Next::Retry));
+    assert_eq!(world.person.asked("scope").as_deref(), Some("read write"));
+    assert_eq!(authorizer.challenged(403, Some(STEP_UP)).await, Ok(Next::GiveUp));
+    assert_eq!(world.person.logins(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_every_token_soon_gets_no_more_logins() {
+    let world = World::new().issues(&["t1", "t2", "t3", "t4"]);
+    let authorizer = world.authorizer();
+    for expected in [Next::Retry, Next::Retry, Next::Retry, Next::GiveUp, Next::GiveUp] {
+        assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(expected));
+    }
+    tokio::time::advance(Duration::from_secs(301)).await;
+    assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(Next::Retry));
+    assert_eq!(world.person.logins(), 4);
+}
+
+#[tokio::test]
+async fn a_move_to_another_authorization_server_takes_nothing_along() {
+    let other = "https://other.example.com";
+    let world = World::new();
+    let authorizer = world.authorizer();
+    world.net.token(200, issued("t1", "r1", 3600));
+    world.net.token(200, issued("t2", "r2", 3600));
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    world.net.sent();
+
+    world.net.page("https://mcp.example.com/prm", prm(other));
+    world.net.page(&metadata_url(other), metadata(other));
+    world.net.page(&format!("{other}/register"), json!({"client_id": "known-there"}));
+    assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(Next::Retry));
+    assert_eq!(token(&authorizer).await.as_deref(), Some("t2"));
+    assert_eq!(world.person.asked("client_id").as_deref(), Some("known-there"));
+    let sent = world.net.sent().join("\n");
+    assert!(!sent.contains("registered") && !sent.contains("r1") && !sent.contains("t1"), "{sent}");
+    assert!(
+        world.vault.0.lock().unwrap()["oauth/tokens https://as.example.com https://mcp.example.com/mcp"]
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_configured_client_stays_with_its_authorization_server() {
+    let other = "https://other.example.com";
+    let world = World::new().configured("mine", Some("secret")).issues(&["t1", "t2"]);
+    world.authorizer().challenged(401, Some(CHALLENGE)).await.unwrap();
+    world.net.page("https://mcp.example.com/prm", prm(other));
+    world.net.page(&metadata_url(other), metadata(other));
+
+    // A restart does not loosen the bond.
+    let authorizer = world.authorizer();
+    let error = authorizer.challenged(401, Some(CHALLENGE)).await.unwrap_err();
+    assert_eq!(error, OAuthError::IssuerChanged { was: ISSUER.into(), now: other.into() });
+    authorizer.forget().await;
+    assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(Next::Retry));
+}
+
+#[tokio::test]
+async fn tokens_survive_a_restart_and_are_given_to_their_server_only() {
+    let world = World::new().issues(&["t1"]);
+    world.authorizer().challenged(401, Some(CHALLENGE)).await.unwrap();
+    assert_eq!(token(&world.authorizer()).await.as_deref(), Some("t1"));
+    for other in ["https://mcp.example.com/other", "https://evil.example.com/mcp"] {
+        assert_eq!(token(&world.authorizer_at(other, None)).await, None, "{other}");
+    }
+    // Not even when the vault's records are mixed up.
+    let trail = world.vault.0.lock().unwrap()["oauth/trail https://mcp.example.com/mcp"].clone();
+    world.vault.0.lock().unwrap().insert("oauth/trail https://evil.example.com/mcp".into(), trail);
+    assert_eq!(token(&world.authorizer_at("https://evil.example.com/mcp", None)).await, None);
+}
+
+#[tokio::test]
+async fn unreadable_records_cost_a_login_and_nothing_more() {
+    let world = World::new().issues(&["t1", "t2"]);
+    world.authorizer().challenged(401, Some(CHALLENGE)).await.unwrap();
+    for record in world.vault.0.lock().unwrap().values_mut() {
+        *record = "{".into();
+    }
+    let authorizer = world.authorizer();
+    assert_eq!(token(&authorizer).await, None);
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    assert_eq!(token(&authorizer).await.as_deref(), Some("t2"));
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_travel_as_bearer_is_no_token() {
+    let cases = [
+        json!({"access_token": "t1", "token_type": "DPoP"}),
+        json!({"access_token": "t 1", "token_type": "Bearer"}),
+        json!({"access_token": "t\r\nX-Evil: 1", "token_type": "Bearer"}),
+        json!({"access_token": "", "token_type": "Bearer"}),
+        json!({"token_type": "Bearer"}),
+        json!("t1"),
+    ];
+    for answer in cases {
+        let world = World::new();
+        world.net.token(200, answer.clone());
+        let error = world.authorizer().challenged(401, Some(CHALLENGE)).await.unwrap_err();
+        assert_eq!(error.code(), "oauth.token-refused", "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn secrets_are_never_printed() {
+    let world = World::new().issues(&["hunter2"]);
+    let authorizer = world.authorizer();
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    let token = authorizer.bearer().await.unwrap();
+    assert_eq!(format!("{token} {token:?}"), r#"${access_token} "${access_token}""#);
+}
