@@ -37,6 +37,8 @@ impl Drop for Lock {
         // The file stays: removing it would let two openers lock two files of the same name.
         // Only its text goes, so that nobody reads the number of a process that has left.
         let _ = self.file.set_len(0);
+        // Closing alone is not enough: a child that is just being started holds a copy of the file.
+        let _ = self.file.unlock();
     }
 }
 
