@@ -1,1 +1,27 @@
-//! Placeholder while the crate is being written.
+//! Servers behind the gateway: how they are reached, kept alive and asked.
+//!
+//! Knows no callers' rights and no policies: a call arrives here sealed.
+
+mod backoff;
+pub mod connection;
+mod discover;
+pub mod duplex;
+pub mod error;
+mod handshake;
+pub mod http;
+pub mod link;
+pub mod oauth;
+pub mod open;
+pub mod peer;
+pub mod pool;
+pub mod process;
+pub mod state;
+pub mod stdio;
+pub mod supervisor;
+
+pub use connection::Connection;
+pub use error::UpstreamError;
+pub use link::{CallLink, LinkEvent, Question};
+pub use peer::{Notice, PeerAnswer, ResultStream};
+pub use state::{ServerState, StateReport};
+pub use supervisor::{Context, ServerEvent, Supervised};

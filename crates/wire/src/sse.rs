@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memchr2};
+use std::time::Duration;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,6 +36,8 @@ pub struct Decoder {
     /// The last line ended with CR; an LF right after it belongs to it.
     after_cr: bool,
     at_start: bool,
+    last_id: Option<String>,
+    retry: Option<Duration>,
 }
 
 impl Decoder {
@@ -49,7 +52,19 @@ impl Decoder {
             limit,
             after_cr: false,
             at_start: true,
+            last_id: None,
+            retry: None,
         }
+    }
+
+    /// The last event id seen: where a broken stream can be taken up again.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// How long the server wants us to wait before we come back.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
     }
 
     /// Adds what arrived.
@@ -122,7 +137,11 @@ impl Decoder {
                 self.data.extend_from_slice(&line[value..]);
             }
             b"event" => self.event.kind = Some(text()),
-            b"id" => self.event.id = Some(text()),
+            b"id" => {
+                self.event.id = Some(text());
+                self.last_id = self.event.id.clone();
+            }
+            b"retry" => self.retry = text().parse().ok().map(Duration::from_millis),
             _ => {}
         }
     }

@@ -46,27 +46,30 @@ pub(super) async fn request(
     resource: &str,
     grant: Grant<'_>,
 ) -> Result<Tokens, OAuthError> {
-    let mut form = Serializer::new(String::new());
-    match grant {
-        Grant::Code { code, verifier } => form
-            .append_pair("grant_type", "authorization_code")
-            .append_pair("code", code)
-            .append_pair("redirect_uri", &client.redirect_uri)
-            .append_pair("code_verifier", verifier),
-        Grant::Refresh(token) => {
-            form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token)
-        }
-        Grant::Credentials(scopes) => {
-            form.append_pair("grant_type", "client_credentials");
-            if !scopes.is_empty() {
-                form.append_pair("scope", &scopes.joined());
+    // The form cannot be held across an await.
+    let (body, authorization) = {
+        let mut form = Serializer::new(String::new());
+        match grant {
+            Grant::Code { code, verifier } => form
+                .append_pair("grant_type", "authorization_code")
+                .append_pair("code", code)
+                .append_pair("redirect_uri", &client.redirect_uri)
+                .append_pair("code_verifier", verifier),
+            Grant::Refresh(token) => {
+                form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token)
             }
-            &mut form
-        }
+            Grant::Credentials(scopes) => {
+                form.append_pair("grant_type", "client_credentials");
+                if !scopes.is_empty() {
+                    form.append_pair("scope", &scopes.joined());
+                }
+                &mut form
+            }
+        };
+        form.append_pair("resource", resource);
+        let authorization = authenticate(client, &mut form);
+        (Body::Form(form.finish()), authorization)
     };
-    form.append_pair("resource", resource);
-    let authorization = authenticate(client, &mut form);
-    let body = Body::Form(form.finish());
     let answer = fetcher.post("token endpoint", &server.token_endpoint, body, authorization.as_ref()).await?;
     let refused = |error: String| OAuthError::TokenRefused { issuer: clip(&server.issuer), error };
     if !answer.status.is_success() {

@@ -1,0 +1,276 @@
+//! A connection that has shaken hands: which era, what the server can do, and how it is asked.
+
+use crate::error::UpstreamError;
+use crate::link::CallLink;
+use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
+use ::http::{HeaderName, HeaderValue};
+use arc_swap::ArcSwap;
+use bytes::BytesMut;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use toolbooth_core::call::Sealed;
+use toolbooth_core::caller::ClientFacts;
+use toolbooth_core::json::{Member, ObjectWriter, RawJson, write_string};
+use toolbooth_wire::meta::RequestMeta;
+use toolbooth_wire::mirror::{self, ParamHeader};
+use toolbooth_wire::{Era, Revision, RpcError};
+
+/// A server, ready to be asked.
+#[derive(Debug)]
+pub struct Connection {
+    /// The server's name.
+    pub server: String,
+    /// The era it speaks.
+    pub era: Era,
+    /// The revision agreed on.
+    pub revision: Revision,
+    /// What it can do.
+    pub capabilities: RawJson,
+    /// Its description of itself.
+    pub server_info: Option<RawJson>,
+    /// Its advice to models.
+    pub instructions: Option<String>,
+    pub(crate) peer: Box<dyn Peer>,
+    pub(crate) next_id: AtomicU64,
+    /// Which arguments its tools want mirrored in headers.
+    pub(crate) mirrored: ArcSwap<HashMap<String, Vec<ParamHeader>>>,
+    /// Whether the server was told it may ask; then calls go one at a time where the transport
+    /// does not link a question to its call.
+    pub(crate) turns: Option<Semaphore>,
+    pub(crate) asking: Asking,
+    pub(crate) opened: Instant,
+    pub(crate) last_used_ms: AtomicU64,
+}
+
+/// One request of the gateway to a server.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    /// The method.
+    pub method: &'static str,
+    /// The parameters, `_meta` aside.
+    pub params: Vec<(&'static str, RawJson)>,
+    /// What the client said about itself.
+    pub client: &'a ClientFacts,
+    /// The client's own `_meta` members.
+    pub meta: &'a [Member],
+    /// Whether progress is wanted.
+    pub progress: Progress,
+    /// Whether a long result may be passed on unread.
+    pub reading: Reading,
+    /// Headers besides the protocol's own.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// Whether the client wants progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// It does.
+    Wanted,
+    /// It does not.
+    Unwanted,
+}
+
+/// The parts of a sealed call that come with the round, not with the call.
+#[derive(Debug, Default, Clone)]
+pub struct Round {
+    /// Answers to the server's questions.
+    pub input_responses: Option<RawJson>,
+    /// The server's own state, as it gave it.
+    pub request_state: Option<RawJson>,
+}
+
+impl<'a> Ask<'a> {
+    /// A request without anything special.
+    pub fn plain(method: &'static str, params: Vec<(&'static str, RawJson)>, client: &'a ClientFacts) -> Self {
+        Self {
+            method,
+            params,
+            client,
+            meta: &[],
+            progress: Progress::Unwanted,
+            reading: Reading::Whole,
+            headers: Vec::new(),
+        }
+    }
+
+    /// The request for a sealed call.
+    pub fn for_call(call: &'a Sealed, round: &Round, progress: Progress, reading: Reading) -> Self {
+        let mut name = BytesMut::with_capacity(call.tool().name.len() + 2);
+        write_string(&mut name, &call.tool().name);
+        let mut params = vec![("name", RawJson::trusted(name)), ("arguments", call.arguments().clone())];
+        if let Some(responses) = &round.input_responses {
+            params.push(("inputResponses", responses.clone()));
+        }
+        if let Some(state) = &round.request_state {
+            params.push(("requestState", state.clone()));
+        }
+        Self { method: "tools/call", params, client: call.client(), meta: call.meta(), progress, reading, headers: Vec::new() }
+    }
+}
+
+impl Connection {
+    /// Asks the server. Dropping the future cancels the request there too.
+    pub async fn ask(&self, ask: Ask<'_>, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
+        self.last_used_ms.store(elapsed_ms(self.opened), Ordering::Relaxed);
+        let _turn = match &self.turns {
+            Some(turns) => turns.acquire().await.ok(),
+            None => None,
+        };
+        self.peer.request(self.outbound(ask), link).await
+    }
+
+    /// Asks, and takes a server's error for ours.
+    pub async fn result(&self, ask: Ask<'_>) -> Result<RawJson, AskError> {
+        match self.ask(ask, &CallLink::silent()).await? {
+            PeerAnswer::Whole(outcome) => outcome.map_err(AskError::Rpc),
+            PeerAnswer::Stream(_) => Err(AskError::Rpc(RpcError::new(0, "a stream where none was asked for"))),
+        }
+    }
+
+    fn outbound(&self, ask: Ask<'_>) -> Outbound {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let token = (ask.progress == Progress::Wanted).then_some(id);
+        let mut headers = ask.headers;
+        let mut name = None;
+        if self.era == Era::Modern {
+            let member = mirror::name_member(ask.method);
+            let value = member.and_then(|member| ask.params.iter().find(|(key, _)| *key == member));
+            name = value.and_then(|(_, value)| value.string().map(|text| text.into_owned()));
+            if ask.method == "tools/call" {
+                self.mirror_arguments(name.as_deref(), &ask.params, &mut headers);
+            }
+        }
+        let params = self.write_params(&ask.params, ask.client, ask.meta, token);
+        Outbound { id, method: ask.method, params, name, headers, reading: ask.reading, asking: self.asking }
+    }
+
+    fn mirror_arguments(
+        &self,
+        tool: Option<&str>,
+        params: &[(&'static str, RawJson)],
+        headers: &mut Vec<(HeaderName, HeaderValue)>,
+    ) {
+        let mirrored = self.mirrored.load();
+        let Some(wanted) = tool.and_then(|tool| mirrored.get(tool)) else { return };
+        let Some((_, arguments)) = params.iter().find(|(key, _)| *key == "arguments") else { return };
+        for one in wanted {
+            if let Some(value) = one.value(arguments) {
+                headers.push((one.header.clone(), mirror::encode(&value)));
+            }
+        }
+    }
+
+    fn write_params(
+        &self,
+        params: &[(&'static str, RawJson)],
+        client: &ClientFacts,
+        rest: &[Member],
+        token: Option<u64>,
+    ) -> Option<RawJson> {
+        let meta = match self.era {
+            Era::Modern => {
+                let meta = RequestMeta {
+                    capabilities: Some(client.capabilities.clone()),
+                    client_info: Some(client.info.clone().unwrap_or_else(our_info)),
+                    log_level: client.log_level.clone(),
+                    rest: rest.to_vec(),
+                    ..RequestMeta::default()
+                };
+                Some(meta.stamp(self.revision, token))
+            }
+            Era::Legacy => RequestMeta { rest: rest.to_vec(), ..RequestMeta::default() }.plain(token),
+        };
+        if params.is_empty() && meta.is_none() {
+            return None;
+        }
+        let size: usize = params.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4).sum();
+        let mut writer = ObjectWriter::with_capacity(size + meta.as_ref().map_or(0, |meta| meta.as_bytes().len()) + 16);
+        for (key, value) in params {
+            writer.raw(key, value);
+        }
+        if let Some(meta) = &meta {
+            writer.raw("_meta", meta);
+        }
+        Some(writer.finish())
+    }
+
+    /// Whether the server declared a capability.
+    pub fn can(&self, capability: &str) -> bool {
+        self.capabilities.member(capability).is_some()
+    }
+
+    /// Whether the server says it tells of changes.
+    pub fn tells_of_changes(&self) -> bool {
+        ["tools", "prompts", "resources"].iter().any(|kind| {
+            self.capabilities.at(&[kind, "listChanged"]).is_some_and(|value| value.as_str() == "true")
+        })
+    }
+
+    /// A sign of life: an answer of any kind will do.
+    pub async fn probe(&self, within: Duration) -> Result<(), UpstreamError> {
+        let method = match self.era {
+            Era::Modern => "server/discover",
+            Era::Legacy => "ping",
+        };
+        let client = ClientFacts::default();
+        let asked = self.result(Ask::plain(method, Vec::new(), &client));
+        match tokio::time::timeout(within, asked).await {
+            Err(_) => Err(UpstreamError::Timeout { server: self.server.clone(), after: within }),
+            Ok(Ok(_) | Err(AskError::Rpc(_))) => Ok(()),
+            Ok(Err(AskError::Upstream(error))) => Err(error),
+        }
+    }
+
+    /// How long nobody has asked it anything.
+    pub fn idle_for(&self) -> Duration {
+        Duration::from_millis(elapsed_ms(self.opened).saturating_sub(self.last_used_ms.load(Ordering::Relaxed)))
+    }
+
+    /// Ends the connection.
+    pub async fn close(&self) {
+        self.peer.close().await;
+    }
+}
+
+/// Why the gateway's own request came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AskError {
+    /// The server could not be asked.
+    Upstream(UpstreamError),
+    /// The server said no.
+    Rpc(RpcError),
+}
+
+impl From<UpstreamError> for AskError {
+    fn from(error: UpstreamError) -> Self {
+        Self::Upstream(error)
+    }
+}
+
+/// How the gateway introduces itself.
+pub fn our_info() -> RawJson {
+    RawJson::trusted(concat!(r#"{"name":"toolbooth","title":"Toolbooth","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#))
+}
+
+pub(crate) fn elapsed_ms(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Shared by the connections of one server: a peer and how it came to be.
+pub(crate) struct Opened {
+    pub(crate) peer: Box<dyn Peer>,
+    /// Whether the transport links a server's question to the call that caused it.
+    pub(crate) linked: Linked,
+}
+
+/// Whether a transport links a server's question to the call that caused it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Linked {
+    Yes,
+    No,
+}
+
+pub(crate) type SharedConnection = Arc<Connection>;

@@ -1,0 +1,271 @@
+//! A server on a channel that carries everything both ways: stdio, WebSocket, HTTP+SSE.
+//!
+//! Nothing on such a channel links a server's question to the call that caused it. So a server that
+//! was told it may ask gets one call at a time (see `pool`), and its questions are that call's.
+
+use crate::error::{Sent, UpstreamError};
+use crate::link::CallLink;
+use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{mpsc, oneshot};
+use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_wire::codes::METHOD_NOT_FOUND;
+use toolbooth_wire::envelope::{write_error, write_notification, write_request, write_result};
+use toolbooth_wire::{Era, Id, Message, Notification, Request, Revision, RpcError};
+
+/// How many messages wait to be written before a server counts as busy.
+pub const OUTGOING_BACKLOG: usize = 256;
+
+type Outcome = Result<Result<RawJson, RpcError>, UpstreamError>;
+
+struct Pending {
+    answer: oneshot::Sender<Outcome>,
+    link: CallLink,
+    asking: Asking,
+}
+
+/// What all duplex transports share: who waits for which answer.
+#[derive(Debug)]
+pub struct DuplexPeer {
+    server: String,
+    outgoing: mpsc::Sender<Bytes>,
+    notices: mpsc::Sender<Notice>,
+    pending: Mutex<Waiting>,
+    roots: Option<RawJson>,
+    /// Messages that no one could use: unknown ids, unreadable lines.
+    pub strays: AtomicU64,
+    closing: AtomicBool,
+    on_close: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    calls: HashMap<u64, Pending>,
+    lost: Option<String>,
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} waiting", self.calls.len())
+    }
+}
+
+impl DuplexPeer {
+    /// A peer that writes to `outgoing`; the transport calls [`receive`](Self::receive) with what
+    /// comes and [`lost`](Self::lost) at the end. `on_close` asks the transport to end; it confirms.
+    pub fn new(
+        server: &str,
+        outgoing: mpsc::Sender<Bytes>,
+        notices: mpsc::Sender<Notice>,
+        roots: Option<RawJson>,
+        on_close: oneshot::Sender<oneshot::Sender<()>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            server: server.to_owned(),
+            outgoing,
+            notices,
+            pending: Mutex::default(),
+            roots,
+            strays: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            on_close: Mutex::new(Some(on_close)),
+        })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one message from the server.
+    pub fn receive(self: &Arc<Self>, text: &Bytes) {
+        match Message::parse(text) {
+            Ok(Message::Response(response)) => {
+                let waiting = response.id.as_ref().and_then(Id::as_number);
+                let pending = waiting.and_then(|id| self.waiting().calls.remove(&id));
+                match pending {
+                    Some(pending) => drop(pending.answer.send(Ok(response.outcome))),
+                    None => self.stray("an answer to nothing we asked"),
+                }
+            }
+            Ok(Message::Notification(notification)) => self.noticed(notification),
+            Ok(Message::Request(request)) => self.asked(request),
+            Err(_) => self.stray("a line that is no message"),
+        }
+    }
+
+    /// Fails one kind of answer that could not be read: everyone waiting is told, as the id is unknown.
+    pub fn oversized(&self, id: Option<u64>, limit: usize) {
+        let error = UpstreamError::TooLarge { server: self.server.clone(), limit };
+        let mut waiting = self.waiting();
+        let ids: Vec<u64> = match id {
+            Some(id) => vec![id],
+            None => waiting.calls.keys().copied().collect(),
+        };
+        for id in ids {
+            if let Some(pending) = waiting.calls.remove(&id) {
+                let _ = pending.answer.send(Err(error.clone()));
+            }
+        }
+    }
+
+    /// The channel is gone: everyone waiting is told at once.
+    pub fn lost(&self, reason: &str) {
+        let calls = {
+            let mut waiting = self.waiting();
+            waiting.lost = Some(reason.to_owned());
+            std::mem::take(&mut waiting.calls)
+        };
+        for pending in calls.into_values() {
+            let error = UpstreamError::Lost { server: self.server.clone(), reason: reason.to_owned(), sent: Sent::Maybe };
+            let _ = pending.answer.send(Err(error));
+        }
+        if !self.closing.load(Ordering::Relaxed) {
+            let _ = self.notices.try_send(Notice::Closed(reason.to_owned()));
+        }
+    }
+
+    fn stray(&self, what: &str) {
+        self.strays.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(server.name = %self.server, "server `{}` sent {what}", self.server);
+    }
+
+    fn noticed(&self, notification: Notification) {
+        let Notification { method, params } = notification;
+        match (method.as_str(), params) {
+            ("notifications/progress", Some(params)) => {
+                let token = params.member("progressToken").and_then(|token| token.as_str().parse::<u64>().ok());
+                let link = token.and_then(|id| self.waiting().calls.get(&id).map(|call| call.link.clone()));
+                match link {
+                    Some(link) => link.progress(params),
+                    None => self.stray("progress of nothing we asked"),
+                }
+            }
+            ("notifications/message", Some(params)) => {
+                // Only a call that is alone on the channel can be told apart.
+                let link = {
+                    let waiting = self.waiting();
+                    let mut calls = waiting.calls.values();
+                    calls.next().filter(|_| calls.next().is_none()).map(|call| call.link.clone())
+                };
+                if let Some(link) = link {
+                    link.log(params);
+                }
+            }
+            ("notifications/resources/updated", Some(params)) => self.notice(Notice::ResourceUpdated(params)),
+            (method, _) if method.ends_with("/list_changed") => self.notice(Notice::ListChanged(method.to_owned())),
+            _ => {}
+        }
+    }
+
+    /// Notices are hints to look again: when they pile up, those waiting say enough.
+    fn notice(&self, notice: Notice) {
+        let _ = self.notices.try_send(notice);
+    }
+
+    fn asked(self: &Arc<Self>, request: Request) {
+        let link = {
+            let waiting = self.waiting();
+            let mut asking = waiting.calls.values().filter(|call| call.asking == Asking::Allowed);
+            asking.next().filter(|_| asking.next().is_none()).map(|call| call.link.clone())
+        };
+        let peer = self.clone();
+        tokio::spawn(async move {
+            let Request { id, method, params } = request;
+            let answer = match (method.as_str(), link, &peer.roots) {
+                ("ping", _, _) => Ok(RawJson::empty_object()),
+                ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
+                    link.ask(&method, params).await
+                }
+                ("roots/list", None, Some(roots)) => Ok(roots.clone()),
+                _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
+            };
+            let text = match answer {
+                Ok(result) => write_result(&id, &result),
+                Err(error) => write_error(Some(&id), &error),
+            };
+            let _ = peer.outgoing.send(text).await;
+        });
+    }
+}
+
+/// Forgets a call whose caller went away, and tells the server.
+struct CancelOnDrop<'a> {
+    peer: &'a DuplexPeer,
+    id: u64,
+    armed: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        if self.peer.waiting().calls.remove(&self.id).is_some() {
+            let mut params = ObjectWriter::default();
+            params.raw("requestId", &RawJson::trusted(self.id.to_string()));
+            params.text("reason", "the caller went away");
+            let text = write_notification("notifications/cancelled", Some(&params.finish()));
+            let _ = self.peer.outgoing.try_send(text);
+        }
+    }
+}
+
+#[async_trait]
+impl Peer for Arc<DuplexPeer> {
+    async fn request(&self, outbound: Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
+        let (answer, outcome) = oneshot::channel();
+        {
+            let mut waiting = self.waiting();
+            if let Some(reason) = &waiting.lost {
+                return Err(UpstreamError::Lost { server: self.server.clone(), reason: reason.clone(), sent: Sent::No });
+            }
+            waiting.calls.insert(outbound.id, Pending { answer, link: link.clone(), asking: outbound.asking });
+        }
+        let mut guard = CancelOnDrop { peer: self, id: outbound.id, armed: true };
+        let text = write_request(outbound.id, outbound.method, outbound.params.as_ref());
+        if let Err(refused) = self.outgoing.try_send(text) {
+            self.waiting().calls.remove(&outbound.id);
+            return Err(match refused {
+                mpsc::error::TrySendError::Full(_) => UpstreamError::Busy { server: self.server.clone() },
+                mpsc::error::TrySendError::Closed(_) => UpstreamError::Lost {
+                    server: self.server.clone(),
+                    reason: "the connection is closed".into(),
+                    sent: Sent::No,
+                },
+            });
+        }
+        let outcome = outcome.await;
+        guard.armed = false;
+        match outcome {
+            Ok(outcome) => outcome.map(PeerAnswer::Whole),
+            Err(_) => Err(UpstreamError::Lost {
+                server: self.server.clone(),
+                reason: "the connection is closed".into(),
+                sent: Sent::Maybe,
+            }),
+        }
+    }
+
+    async fn notify(&self, method: &'static str, params: Option<RawJson>) -> Result<(), UpstreamError> {
+        let text = write_notification(method, params.as_ref());
+        self.outgoing.try_send(text).map_err(|_| UpstreamError::Busy { server: self.server.clone() })
+    }
+
+    fn agreed(&self, _: Era, _: Revision) {}
+
+    async fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        let closer = self.on_close.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(closer) = closer {
+            let (done, confirmed) = oneshot::channel();
+            if closer.send(done).is_ok() {
+                let _ = confirmed.await;
+            }
+        }
+        self.lost("the gateway closed the connection");
+    }
+}

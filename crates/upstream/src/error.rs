@@ -1,0 +1,155 @@
+//! What can go wrong between the gateway and a server.
+
+use std::time::Duration;
+use toolbooth_core::fault::{Blame, Fault};
+
+/// Whether a server may have seen the request that failed. Decides whether a retry is safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// Nothing left the gateway.
+    No,
+    /// The server may have acted on it.
+    Maybe,
+}
+
+/// A server could not be asked, or did not answer as it should.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    /// The server could not be reached.
+    #[error("server `{server}` cannot be reached: {reason}")]
+    Unreachable {
+        /// The server.
+        server: String,
+        /// Why, in our words.
+        reason: String,
+    },
+    /// The server is not connected now.
+    #[error("server `{server}` is not connected ({state}): {reason}")]
+    NotConnected {
+        /// The server.
+        server: String,
+        /// Its state.
+        state: &'static str,
+        /// Why.
+        reason: String,
+        /// When the next try comes, from now.
+        retry_in: Option<Duration>,
+    },
+    /// The connection broke while a request was under way.
+    #[error("server `{server}` went away during the call: {reason}")]
+    Lost {
+        /// The server.
+        server: String,
+        /// Why.
+        reason: String,
+        /// Whether the server may have seen the request.
+        sent: Sent,
+    },
+    /// No answer in time.
+    #[error("server `{server}` did not answer within {} ms", after.as_millis())]
+    Timeout {
+        /// The server.
+        server: String,
+        /// How long it was given.
+        after: Duration,
+    },
+    /// An answer over the limit.
+    #[error("server `{server}` sent an answer over the limit of {limit} bytes")]
+    TooLarge {
+        /// The server.
+        server: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// Something that is no answer.
+    #[error("server `{server}` answered with something that is no MCP message: {what}")]
+    BadAnswer {
+        /// The server.
+        server: String,
+        /// What was wrong with it.
+        what: String,
+    },
+    /// The server wants credentials that the gateway does not have.
+    #[error("server `{server}` wants authorisation")]
+    NeedsAuth {
+        /// The server.
+        server: String,
+        /// What it said in `WWW-Authenticate`.
+        challenge: Option<String>,
+        /// 401 or 403.
+        status: u16,
+    },
+    /// The server has forgotten our session.
+    #[error("server `{server}` ended the session")]
+    SessionExpired {
+        /// The server.
+        server: String,
+    },
+    /// The server takes no more requests now.
+    #[error("server `{server}` is busy: its queue is full")]
+    Busy {
+        /// The server.
+        server: String,
+    },
+    /// The server could not be started.
+    #[error("{0}")]
+    NotStarted(Box<toolbooth_core::fault::Problem>),
+}
+
+impl UpstreamError {
+    /// Whether the server may have seen the request.
+    pub fn sent(&self) -> Sent {
+        match self {
+            Self::Unreachable { .. }
+            | Self::NotConnected { .. }
+            | Self::NeedsAuth { .. }
+            | Self::SessionExpired { .. }
+            | Self::Busy { .. }
+            | Self::NotStarted(_) => Sent::No,
+            Self::Lost { sent, .. } => *sent,
+            Self::Timeout { .. } | Self::TooLarge { .. } | Self::BadAnswer { .. } => Sent::Maybe,
+        }
+    }
+}
+
+impl Fault for UpstreamError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "server.unreachable",
+            Self::NotConnected { .. } => "server.not-connected",
+            Self::Lost { .. } => "server.lost",
+            Self::Timeout { .. } => "call.timeout",
+            Self::TooLarge { .. } => "server.answer-too-large",
+            Self::BadAnswer { .. } => "server.bad-answer",
+            Self::NeedsAuth { .. } => "server.needs-auth",
+            Self::SessionExpired { .. } => "server.session-expired",
+            Self::Busy { .. } => "server.busy",
+            Self::NotStarted(problem) => problem.code,
+        }
+    }
+
+    fn blame(&self) -> Blame {
+        match self {
+            Self::NotStarted(problem) => problem.blame,
+            _ => Blame::Upstream,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unreachable { .. } => Some("check that the server runs and that its `url` is right".into()),
+            Self::NotConnected { retry_in: Some(wait), .. } => {
+                Some(format!("the gateway tries again in {} s", wait.as_secs().max(1)))
+            }
+            Self::NotConnected { .. } => Some("`toolbooth servers connect NAME` connects it".into()),
+            Self::Lost { sent: Sent::Maybe, .. } => {
+                Some("the server may have acted on the call: check before you repeat it".into())
+            }
+            Self::Timeout { .. } => Some("raise `timeout` of the server, or `default_timeout` of the tool".into()),
+            Self::TooLarge { .. } => Some("ask for less, or raise `limits.upstream_bytes`".into()),
+            Self::NeedsAuth { .. } => Some("give the server `auth` in its configuration, or sign in".into()),
+            Self::NotStarted(problem) => problem.hint.clone(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The first words with a server: which era it speaks, and what it can do.
+
+use crate::connection::{Connection, Linked, Opened, our_info};
+use crate::error::UpstreamError;
+use crate::link::CallLink;
+use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
+use arc_swap::ArcSwap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_wire::codes::UNSUPPORTED_VERSION;
+use toolbooth_wire::meta::{RequestMeta, SERVER_INFO};
+use toolbooth_wire::{Era, Revision, RpcError};
+
+/// How long a process may stay silent on `server/discover` before it is taken for a legacy server.
+const SILENCE: Duration = Duration::from_millis(1500);
+
+/// What is known before the first word.
+#[derive(Debug, Clone)]
+pub(crate) struct Opening {
+    /// The server's name.
+    pub(crate) server: String,
+    /// The era it spoke last time.
+    pub(crate) hint: Option<Era>,
+    /// What a legacy server is told the client can do: an object.
+    pub(crate) capabilities: RawJson,
+    /// How long a handshake may take.
+    pub(crate) patience: Duration,
+}
+
+#[derive(Deserialize)]
+struct Discovered<'a> {
+    #[serde(rename = "supportedVersions")]
+    versions: Vec<String>,
+    #[serde(borrow)]
+    capabilities: Option<&'a RawValue>,
+    instructions: Option<String>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Initialized<'a> {
+    #[serde(rename = "protocolVersion")]
+    version: String,
+    #[serde(borrow)]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, rename = "serverInfo")]
+    server_info: Option<&'a RawValue>,
+    instructions: Option<String>,
+}
+
+/// What the server said in its first answer.
+struct Introduction {
+    revision: Revision,
+    capabilities: RawJson,
+    server_info: Option<RawJson>,
+    instructions: Option<String>,
+}
+
+/// Shakes hands. A server known to be legacy is not asked for more than it knows, unless it surprises.
+pub(crate) async fn shake(opened: Opened, opening: &Opening) -> Result<Connection, UpstreamError> {
+    let Opened { peer, linked } = opened;
+    let introduction = if opening.hint == Some(Era::Legacy) {
+        match initialize(&*peer, opening).await {
+            Ok(introduction) => introduction,
+            Err(Refusal::Upstream(error)) => return Err(error),
+            Err(Refusal::Other(why)) => match discover(&*peer, opening, linked).await {
+                Ok(introduction) => introduction,
+                Err(_) => return Err(no_handshake(opening, &why)),
+            },
+        }
+    } else {
+        match discover(&*peer, opening, linked).await {
+            Ok(introduction) => introduction,
+            Err(Refusal::Upstream(error)) => return Err(error),
+            Err(Refusal::Other(_)) => match initialize(&*peer, opening).await {
+                Ok(introduction) => introduction,
+                Err(Refusal::Upstream(error)) => return Err(error),
+                Err(Refusal::Other(why)) => return Err(no_handshake(opening, &why)),
+            },
+        }
+    };
+    Ok(connection(peer, linked, introduction, opening))
+}
+
+fn connection(peer: Box<dyn Peer>, linked: Linked, introduction: Introduction, opening: &Opening) -> Connection {
+    let Introduction { revision, capabilities, server_info, instructions } = introduction;
+    let era = revision.era();
+    let may_ask = era == Era::Legacy && opening.capabilities.as_str() != "{}";
+    Connection {
+        server: opening.server.clone(),
+        era,
+        revision,
+        capabilities,
+        server_info,
+        instructions,
+        peer,
+        next_id: AtomicU64::new(10),
+        mirrored: ArcSwap::default(),
+        turns: (may_ask && linked == Linked::No).then(|| Semaphore::new(1)),
+        asking: if may_ask { Asking::Allowed } else { Asking::No },
+        opened: Instant::now(),
+        last_used_ms: AtomicU64::new(0),
+    }
+}
+
+fn no_handshake(opening: &Opening, why: &str) -> UpstreamError {
+    UpstreamError::BadAnswer { server: opening.server.clone(), what: format!("the handshake failed: {why}") }
+}
+
+enum Refusal {
+    /// No use in trying the other era.
+    Upstream(UpstreamError),
+    /// Try the other era.
+    Other(String),
+}
+
+async fn first_word(
+    peer: &dyn Peer,
+    opening: &Opening,
+    id: u64,
+    method: &'static str,
+    params: RawJson,
+    patience: Duration,
+) -> Result<Result<RawJson, RpcError>, Refusal> {
+    let outbound = Outbound {
+        id,
+        method,
+        params: Some(params),
+        name: None,
+        headers: Vec::new(),
+        reading: Reading::Whole,
+        asking: Asking::No,
+    };
+    match tokio::time::timeout(patience, peer.request(outbound, &CallLink::silent())).await {
+        Err(_) => Err(Refusal::Other(format!("`{}` gave no answer to `{method}` within {patience:?}", opening.server))),
+        Ok(Ok(PeerAnswer::Whole(outcome))) => Ok(outcome),
+        Ok(Ok(PeerAnswer::Stream(_))) => Err(Refusal::Other("a stream for an answer".into())),
+        Ok(Err(error)) => Err(match error {
+            UpstreamError::BadAnswer { what, .. } => Refusal::Other(what),
+            UpstreamError::SessionExpired { .. } => Refusal::Other("HTTP 404".into()),
+            error => Refusal::Upstream(error),
+        }),
+    }
+}
+
+async fn discover(peer: &dyn Peer, opening: &Opening, linked: Linked) -> Result<Introduction, Refusal> {
+    peer.agreed(Era::Modern, Revision::NEWEST_MODERN);
+    let meta = RequestMeta { client_info: Some(our_info()), ..RequestMeta::default() };
+    let mut params = ObjectWriter::default();
+    params.raw("_meta", &meta.stamp(Revision::NEWEST_MODERN, None));
+    // A silent process is a legacy one; over HTTP silence means nothing.
+    let patience = match linked {
+        Linked::No => SILENCE.min(opening.patience),
+        Linked::Yes => opening.patience,
+    };
+    let outcome = first_word(peer, opening, 1, "server/discover", params.finish(), patience).await?;
+    let result = match outcome {
+        Ok(result) => result,
+        Err(error) if error.code == UNSUPPORTED_VERSION => return Err(Refusal::Other(error.message)),
+        Err(error) if error.is_modern() => {
+            // A modern server that wants something of us: it can be asked, request by request.
+            let capabilities = RawJson::trusted(&b"{\"tools\":{},\"prompts\":{},\"resources\":{}}"[..]);
+            return Ok(Introduction {
+                revision: Revision::NEWEST_MODERN,
+                capabilities,
+                server_info: None,
+                instructions: None,
+            });
+        }
+        Err(error) => return Err(Refusal::Other(error.message)),
+    };
+    let found: Discovered<'_> = result.read().map_err(|error| Refusal::Other(error.to_string()))?;
+    let spoken = found.versions.iter().filter_map(|version| Revision::from_name(version));
+    let Some(revision) = spoken.filter(|revision| revision.era() == Era::Modern).max() else {
+        return Err(Refusal::Other("it speaks no modern revision we know".into()));
+    };
+    peer.agreed(Era::Modern, revision);
+    let part = |value: &RawValue| RawJson::part_of(result.bytes(), value).detached();
+    Ok(Introduction {
+        revision,
+        capabilities: found.capabilities.map_or_else(RawJson::empty_object, part),
+        server_info: found.meta.map(part).and_then(|meta| meta.member(SERVER_INFO)),
+        instructions: found.instructions,
+    })
+}
+
+async fn initialize(peer: &dyn Peer, opening: &Opening) -> Result<Introduction, Refusal> {
+    peer.agreed(Era::Legacy, Revision::NEWEST_LEGACY);
+    let mut params = ObjectWriter::default();
+    params.text("protocolVersion", Revision::NEWEST_LEGACY.as_str());
+    params.raw("capabilities", &opening.capabilities);
+    params.raw("clientInfo", &our_info());
+    let outcome = first_word(peer, opening, 2, "initialize", params.finish(), opening.patience).await?;
+    let result = outcome.map_err(|error| Refusal::Other(format!("error {}: {}", error.code, error.message)))?;
+    let found: Initialized<'_> = result.read().map_err(|error| Refusal::Other(error.to_string()))?;
+    // A revision we do not know is younger or older than any of ours; the nearest is the best guess.
+    let revision = match Revision::from_name(&found.version) {
+        Some(revision) if revision.era() == Era::Legacy => revision,
+        _ if found.version.as_str() < Revision::V2024_11_05.as_str() => Revision::V2024_11_05,
+        _ => Revision::NEWEST_LEGACY,
+    };
+    peer.agreed(Era::Legacy, revision);
+    peer.notify("notifications/initialized", None).await.map_err(Refusal::Upstream)?;
+    let part = |value: &RawValue| RawJson::part_of(result.bytes(), value).detached();
+    Ok(Introduction {
+        revision,
+        capabilities: found.capabilities.map_or_else(RawJson::empty_object, part),
+        server_info: found.server_info.map(part),
+        instructions: found.instructions,
+    })
+}

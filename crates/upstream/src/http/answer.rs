@@ -1,0 +1,232 @@
+//! Reading an HTTP answer: one JSON message, a stream of events, or a long result passed on unread.
+
+use super::client::PooledConnection;
+use super::peer::HttpPeer;
+use crate::error::{Sent, UpstreamError};
+use crate::link::CallLink;
+use crate::peer::{Outbound, PeerAnswer, Reading, ResultStream};
+use ::http::Response;
+use ::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
+use std::sync::Arc;
+use std::time::Duration;
+use toolbooth_wire::head::{Head, look};
+use toolbooth_wire::sse::Decoder;
+use toolbooth_wire::{Id, Message};
+
+/// Answers longer than this may be streamed; shorter ones are cheaper to gather.
+const STREAM_FROM_BYTES: u64 = 32 * 1024;
+/// How often a broken answer stream is taken up again.
+const MAX_RESUMPTIONS: usize = 8;
+/// The pause before a stream is taken up again, when the server names none.
+const RESUME_PAUSE: Duration = Duration::from_millis(500);
+
+/// What an HTTP answer turned out to be.
+pub(super) enum Received {
+    /// The answer to our request.
+    Answer(PeerAnswer),
+    /// Text that is no message; a preview of it.
+    NotAMessage(String),
+}
+
+/// Reads one HTTP answer.
+pub(super) struct Reader {
+    body: Incoming,
+    is_events: bool,
+    length: Option<u64>,
+    limit: usize,
+    server: String,
+    decoder: Decoder,
+}
+
+impl Reader {
+    pub(super) fn new(response: Response<Incoming>, limit: usize, server: String) -> Self {
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let is_events = header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
+        Self { body: response.into_body(), is_events, length, limit, server, decoder: Decoder::new(limit) }
+    }
+
+    pub(super) fn last_id(&self) -> Option<&str> {
+        self.decoder.last_id()
+    }
+
+    fn too_large(&self) -> UpstreamError {
+        UpstreamError::TooLarge { server: self.server.clone(), limit: self.limit }
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|error| UpstreamError::Lost {
+                server: self.server.clone(),
+                reason: format!("the answer broke off: {error}"),
+                sent: Sent::Maybe,
+            })?;
+            if let Ok(data) = frame.into_data()
+                && !data.is_empty()
+            {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole body.
+    pub(super) async fn gather(mut self) -> Result<Bytes, UpstreamError> {
+        self.gather_after(BytesMut::new()).await
+    }
+
+    async fn gather_after(&mut self, mut gathered: BytesMut) -> Result<Bytes, UpstreamError> {
+        if self.length.is_some_and(|length| length > self.limit as u64) {
+            return Err(self.too_large());
+        }
+        if gathered.is_empty() {
+            let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
+            // Most answers are one chunk: no copy for those.
+            if self.body.is_end_stream() {
+                return Ok(first);
+            }
+            let expected = self.length.unwrap_or(first.len() as u64 * 2).min(self.limit as u64);
+            gathered.reserve(usize::try_from(expected).unwrap_or(first.len()));
+            gathered.extend_from_slice(&first);
+        }
+        while let Some(chunk) = self.chunk().await? {
+            if gathered.len() + chunk.len() > self.limit {
+                return Err(self.too_large());
+            }
+            gathered.extend_from_slice(&chunk);
+        }
+        Ok(gathered.freeze())
+    }
+
+    /// The next message of an event stream.
+    pub(super) async fn next_message(&mut self) -> Result<Option<Message>, UpstreamError> {
+        loop {
+            match self.decoder.next_event() {
+                Ok(Some(event)) => {
+                    // Anything but a message is priming or a server's own kind of event.
+                    if let Ok(message) = Message::parse(&event.data) {
+                        return Ok(Some(message));
+                    }
+                }
+                Ok(None) => match self.chunk().await? {
+                    Some(chunk) => self.decoder.push(&chunk),
+                    None => return Ok(None),
+                },
+                Err(_) => return Err(self.too_large()),
+            }
+        }
+    }
+
+    /// Reads until the answer to `outbound` has come.
+    pub(super) async fn receive(
+        self,
+        peer: &Arc<HttpPeer>,
+        outbound: &Outbound,
+        link: &CallLink,
+        questions: Option<CallLink>,
+        connection: PooledConnection,
+    ) -> Result<Received, UpstreamError> {
+        if self.is_events {
+            self.receive_events(peer, outbound, link, questions, connection).await
+        } else {
+            self.receive_json(outbound, connection).await
+        }
+    }
+
+    async fn receive_json(mut self, outbound: &Outbound, connection: PooledConnection) -> Result<Received, UpstreamError> {
+        let mut gathered = BytesMut::new();
+        if outbound.reading == Reading::MayStream && self.length.is_some_and(|length| length > STREAM_FROM_BYTES) {
+            while let Some(chunk) = self.chunk().await? {
+                gathered.extend_from_slice(&chunk);
+                match look(&gathered) {
+                    Head::More => {}
+                    Head::Gather => break,
+                    Head::Streamable { offset } => {
+                        return Ok(Received::Answer(PeerAnswer::Stream(self.stream(gathered, offset, connection))));
+                    }
+                }
+            }
+        }
+        let text = self.gather_after(gathered).await?;
+        connection.give_back();
+        match Message::parse(&text) {
+            Ok(Message::Response(response)) => Ok(Received::Answer(PeerAnswer::Whole(response.outcome))),
+            _ => Ok(Received::NotAMessage(crate::process::preview(&text, 100))),
+        }
+    }
+
+    fn stream(self, gathered: BytesMut, offset: usize, connection: PooledConnection) -> ResultStream {
+        let length = self.length.map(|length| length - offset as u64);
+        let first = gathered.freeze().slice(offset..);
+        let state = (Some(first), self, Some(connection));
+        let body = futures_util::stream::unfold(state, |(first, mut reader, mut connection)| async move {
+            if let Some(first) = first {
+                return Some((Ok(first), (None, reader, connection)));
+            }
+            connection.as_ref()?;
+            match reader.chunk().await {
+                Ok(Some(chunk)) => {
+                    if reader.body.is_end_stream()
+                        && let Some(connection) = connection.take()
+                    {
+                        connection.give_back();
+                    }
+                    Some((Ok(chunk), (None, reader, connection)))
+                }
+                Ok(None) => {
+                    if let Some(connection) = connection.take() {
+                        connection.give_back();
+                    }
+                    None
+                }
+                Err(error) => Some((Err(error), (None, reader, None))),
+            }
+        });
+        ResultStream { length, body: Box::pin(body) }
+    }
+
+    async fn receive_events(
+        mut self,
+        peer: &Arc<HttpPeer>,
+        outbound: &Outbound,
+        link: &CallLink,
+        questions: Option<CallLink>,
+        connection: PooledConnection,
+    ) -> Result<Received, UpstreamError> {
+        let mut connection = Some(connection);
+        let mut resumptions = 0;
+        loop {
+            while let Some(message) = self.next_message().await? {
+                match message {
+                    Message::Response(response) if response.id == Some(Id::number(outbound.id)) => {
+                        // A stream that ended with its answer leaves the connection free for the next call.
+                        if let Ok(None) = tokio::time::timeout(Duration::from_millis(5), self.chunk()).await.unwrap_or(Ok(Some(Bytes::new())))
+                            && let Some(connection) = connection.take()
+                        {
+                            connection.give_back();
+                        }
+                        return Ok(Received::Answer(PeerAnswer::Whole(response.outcome)));
+                    }
+                    Message::Response(_) => {}
+                    Message::Notification(notification) => peer.noticed(notification, Some((outbound.id, link))),
+                    Message::Request(request) => peer.asked(request, questions.clone()),
+                }
+            }
+            let Some(last_id) = self.decoder.last_id().map(str::to_owned).filter(|_| resumptions < MAX_RESUMPTIONS) else {
+                return Err(UpstreamError::Lost {
+                    server: self.server.clone(),
+                    reason: "its stream ended without an answer".into(),
+                    sent: Sent::Maybe,
+                });
+            };
+            resumptions += 1;
+            tokio::time::sleep(self.decoder.retry().unwrap_or(RESUME_PAUSE)).await;
+            let (response, resumed) = peer.open_stream(Some(&last_id)).await?;
+            self = Reader::new(response, self.limit, self.server);
+            connection = Some(resumed);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A small HTTP/1.1 client: kept-alive connections to one origin, and nothing it was not asked for.
+//!
+//! No redirects, no cookies, no proxies: each would send a credential somewhere it was not meant for.
+
+use super::tls;
+use ::http::uri::{Authority, Scheme};
+use ::http::{Request, Response, Uri};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+
+/// Idle connections older than this are not used again: servers close them about then.
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
+/// How many idle connections are kept to one origin.
+const MAX_IDLE: usize = 256;
+
+/// Where requests go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// `http` or `https`.
+    pub scheme: Scheme,
+    /// Host and port, as sent in `Host`.
+    pub authority: Authority,
+    /// Path and query.
+    pub path: String,
+}
+
+/// A URL that cannot be dialled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no http or https URL")]
+pub struct OriginError(pub String);
+
+impl Origin {
+    /// Reads a URL.
+    pub fn parse(url: &str) -> Result<Self, OriginError> {
+        let wrong = || OriginError(url.to_owned());
+        let uri: Uri = url.parse().map_err(|_| wrong())?;
+        let parts = uri.into_parts();
+        let scheme = parts.scheme.filter(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS);
+        let authority = parts.authority.filter(|authority| !authority.as_str().contains('@'));
+        let path = parts.path_and_query.map_or_else(|| "/".to_owned(), |path| path.to_string());
+        Ok(Self { scheme: scheme.ok_or_else(wrong)?, authority: authority.ok_or_else(wrong)?, path })
+    }
+
+    fn port(&self) -> u16 {
+        self.authority.port_u16().unwrap_or(if self.scheme == Scheme::HTTPS { 443 } else { 80 })
+    }
+}
+
+/// Why a request was not answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing was sent.
+    NotSent(String),
+    /// The server may have seen it.
+    Broken(String),
+}
+
+type Sender = SendRequest<Full<Bytes>>;
+
+/// Connections to one origin.
+#[derive(Debug)]
+pub struct Client {
+    origin: Origin,
+    idle: Mutex<Vec<(Sender, Instant)>>,
+    connect_timeout: Duration,
+}
+
+/// A connection in use; give it back when its answer has been read to the end.
+#[derive(Debug)]
+pub struct PooledConnection {
+    sender: Sender,
+    client: Arc<Client>,
+}
+
+impl PooledConnection {
+    /// Makes the connection free for the next request.
+    pub fn give_back(self) {
+        if self.sender.is_closed() {
+            return;
+        }
+        let mut idle = self.client.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push((self.sender, Instant::now()));
+        }
+    }
+}
+
+impl Client {
+    /// A client for one origin.
+    pub fn new(origin: Origin, connect_timeout: Duration) -> Arc<Self> {
+        Arc::new(Self { origin, idle: Mutex::default(), connect_timeout })
+    }
+
+    /// Where it goes.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Closes what is idle.
+    pub fn close_idle(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Sends a request. A kept-alive connection that turns out closed costs nothing: the request
+    /// was not sent and goes out on another.
+    pub async fn send(
+        self: &Arc<Self>,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, PooledConnection), Failure> {
+        while let Some(mut sender) = self.idle_sender() {
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok((response, PooledConnection { sender, client: self.clone() })),
+                Err(mut refused) => match refused.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(Failure::Broken(describe(refused.error()))),
+                },
+            }
+        }
+        let dialled = tokio::time::timeout(self.connect_timeout, self.dial()).await;
+        let mut sender = match dialled {
+            Ok(sender) => sender.map_err(Failure::NotSent)?,
+            Err(_) => {
+                let waited = self.connect_timeout.as_secs();
+                return Err(Failure::NotSent(format!("no connection within {waited} s")));
+            }
+        };
+        match sender.try_send_request(request).await {
+            Ok(response) => Ok((response, PooledConnection { sender, client: self.clone() })),
+            Err(mut refused) => {
+                let why = describe(refused.error());
+                Err(if refused.take_message().is_some() { Failure::NotSent(why) } else { Failure::Broken(why) })
+            }
+        }
+    }
+
+    fn idle_sender(&self) -> Option<Sender> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((sender, since)) = idle.pop() {
+            if since.elapsed() > IDLE_LIMIT {
+                idle.clear(); // The rest are older still.
+                return None;
+            }
+            if sender.is_ready() {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    async fn dial(&self) -> Result<Sender, String> {
+        let host = self.origin.authority.host().trim_start_matches('[').trim_end_matches(']');
+        let stream = TcpStream::connect((host, self.origin.port())).await.map_err(|error| plain_reason(&error))?;
+        let _ = stream.set_nodelay(true);
+        if self.origin.scheme == Scheme::HTTPS {
+            let name = rustls::pki_types::ServerName::try_from(host.to_owned())
+                .map_err(|_| format!("`{host}` is no host name"))?;
+            let stream = tls::connector().connect(name, stream).await.map_err(|error| format!("TLS failed: {error}"))?;
+            shake(TokioIo::new(stream)).await
+        } else {
+            shake(TokioIo::new(stream)).await
+        }
+    }
+}
+
+async fn shake<I>(io: I) -> Result<Sender, String>
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let (sender, connection) = http1::handshake(io).await.map_err(|error| describe(&error))?;
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+fn plain_reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => "nobody listens there (connection refused)".into(),
+        std::io::ErrorKind::TimedOut => "the connection timed out".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// hyper's words, with what lies beneath them.
+fn describe(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

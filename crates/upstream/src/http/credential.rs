@@ -1,0 +1,82 @@
+//! The gateway's own credential toward a server. Nothing a caller sent can become one.
+
+use crate::oauth::{Authorizer, Next};
+use ::http::header::AUTHORIZATION;
+use ::http::{HeaderMap, HeaderName, HeaderValue};
+use std::fmt;
+use std::sync::Arc;
+use toolbooth_core::server::OutboundAuth;
+
+/// What is shown to a server.
+#[derive(Clone, Default)]
+pub enum Credential {
+    /// Nothing.
+    #[default]
+    None,
+    /// The same header every time.
+    Fixed(HeaderName, HeaderValue),
+    /// Tokens that are obtained, refreshed and renewed after a challenge.
+    OAuth(Arc<Authorizer>),
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Fixed(..) => "Fixed(..)",
+            Self::OAuth(_) => "OAuth(..)",
+        })
+    }
+}
+
+impl Credential {
+    /// The credential of a configuration; `None` for a value no header can hold. OAuth is set up
+    /// elsewhere, as it needs a vault and a browser.
+    pub fn fixed(auth: &OutboundAuth) -> Option<Self> {
+        let (name, text) = match auth {
+            OutboundAuth::None | OutboundAuth::OAuth(_) => return Some(Self::None),
+            OutboundAuth::Bearer(token) => (AUTHORIZATION, format!("Bearer {}", token.expose())),
+            OutboundAuth::ApiKey { header, key } => {
+                (HeaderName::from_bytes(header.as_bytes()).ok()?, key.expose().to_owned())
+            }
+        };
+        let mut value = HeaderValue::from_str(&text).ok()?;
+        value.set_sensitive(true);
+        Some(Self::Fixed(name, value))
+    }
+
+    /// Puts the credential on a request.
+    pub async fn apply(&self, headers: &mut HeaderMap) {
+        match self {
+            Self::None => {}
+            Self::Fixed(name, value) => drop(headers.insert(name, value.clone())),
+            Self::OAuth(authorizer) => {
+                if let Some(token) = authorizer.bearer().await
+                    && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
+                {
+                    value.set_sensitive(true);
+                    headers.insert(AUTHORIZATION, value);
+                }
+            }
+        }
+    }
+
+    /// Whether a challenge can be answered at all.
+    pub fn can_ask(&self) -> bool {
+        matches!(self, Self::OAuth(_))
+    }
+
+    /// Answers a challenge; `None` when there is no way to.
+    pub async fn challenged(&self, status: u16, challenge: Option<&str>) -> Option<Next> {
+        match self {
+            Self::OAuth(authorizer) => match authorizer.challenged(status, challenge).await {
+                Ok(next) => Some(next),
+                Err(error) => {
+                    tracing::warn!("authorisation failed: {error}");
+                    None
+                }
+            },
+            Self::None | Self::Fixed(..) => None,
+        }
+    }
+}

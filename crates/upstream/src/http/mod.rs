@@ -1,0 +1,13 @@
+//! Servers reached over Streamable HTTP, in both eras.
+
+mod answer;
+mod client;
+mod credential;
+mod notices;
+mod peer;
+mod tls;
+
+pub use client::{Client, Failure, Origin, OriginError, PooledConnection};
+pub use credential::Credential;
+pub use peer::{HttpParts, HttpPeer};
+pub use tls::connector;

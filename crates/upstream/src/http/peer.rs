@@ -1,0 +1,325 @@
+//! A server over Streamable HTTP: every request its own POST, answered as JSON or as a stream.
+
+use super::answer::{Reader, Received};
+use super::client::{Client, Failure, PooledConnection};
+use super::credential::Credential;
+use crate::error::{Sent, UpstreamError};
+use crate::link::CallLink;
+use crate::oauth::Next;
+use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
+use ::http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::mpsc;
+use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_wire::codes::METHOD_NOT_FOUND;
+use toolbooth_wire::envelope::{write_error, write_notification, write_request, write_result};
+use toolbooth_wire::mirror;
+use toolbooth_wire::{Era, Notification, Revision, RpcError};
+
+/// How often a refused request is repeated after new authorisation.
+const AUTH_ROUNDS: usize = 3;
+
+/// What an HTTP server is opened with.
+#[derive(Debug)]
+pub struct HttpParts {
+    /// The server's name, for messages.
+    pub server: String,
+    /// Connections to it.
+    pub client: Arc<Client>,
+    /// Headers of the configuration, sent with every request.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The gateway's own credential.
+    pub credential: Credential,
+    /// Where its notices go.
+    pub notices: mpsc::Sender<Notice>,
+    /// What unasked `roots/list` is answered with.
+    pub roots: Option<RawJson>,
+    /// The largest answer taken.
+    pub body_limit: usize,
+}
+
+/// What the handshake settled.
+#[derive(Debug, Clone)]
+pub(super) struct Agreed {
+    pub(super) era: Era,
+    pub(super) version: HeaderValue,
+    pub(super) session: Option<HeaderValue>,
+}
+
+/// A server over Streamable HTTP.
+#[derive(Debug)]
+pub struct HttpPeer {
+    pub(super) parts: HttpParts,
+    pub(super) agreed: ArcSwap<Agreed>,
+    pub(super) closed: AtomicBool,
+    host: HeaderValue,
+}
+
+impl HttpPeer {
+    /// A peer that has not shaken hands yet.
+    pub fn new(parts: HttpParts) -> Arc<Self> {
+        let agreed = Agreed {
+            era: Era::Modern,
+            version: HeaderValue::from_static(Revision::NEWEST_MODERN.as_str()),
+            session: None,
+        };
+        let host = HeaderValue::from_str(parts.client.origin().authority.as_str())
+            .unwrap_or_else(|_| HeaderValue::from_static(""));
+        Arc::new(Self { parts, agreed: ArcSwap::from_pointee(agreed), closed: AtomicBool::new(false), host })
+    }
+
+    fn request_head(&self, method: Method, agreed: &Agreed) -> Request<()> {
+        let mut request = Request::new(());
+        *request.method_mut() = method;
+        // The origin was a URI once, so its path is one too.
+        *request.uri_mut() = self.parts.client.origin().path.parse().unwrap_or_default();
+        let headers = request.headers_mut();
+        headers.reserve(8 + self.parts.headers.len());
+        headers.insert(HOST, self.host.clone());
+        headers.insert(HeaderName::from_static(mirror::PROTOCOL_VERSION), agreed.version.clone());
+        if let Some(session) = &agreed.session {
+            headers.insert(HeaderName::from_static(mirror::SESSION_ID), session.clone());
+        }
+        for (name, value) in &self.parts.headers {
+            headers.insert(name, value.clone());
+        }
+        request
+    }
+
+    /// A POST with a message; the credential is added when it is sent.
+    fn post(&self, body: &Bytes, outbound: Option<&Outbound>, agreed: &Agreed) -> Request<Full<Bytes>> {
+        let mut request = self.request_head(Method::POST, agreed);
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        if let Some(outbound) = outbound {
+            if agreed.era == Era::Modern && outbound.method != "initialize" {
+                headers.insert(HeaderName::from_static(mirror::METHOD), HeaderValue::from_static(outbound.method));
+                if let Some(name) = &outbound.name {
+                    headers.insert(HeaderName::from_static(mirror::NAME), mirror::encode(name));
+                }
+            }
+            if outbound.method == "initialize" {
+                headers.remove(mirror::PROTOCOL_VERSION);
+            }
+            for (name, value) in &outbound.headers {
+                headers.insert(name, value.clone());
+            }
+        }
+        request.map(|()| Full::new(body.clone()))
+    }
+
+    /// Sends a request with the credential, again after a challenge that could be met.
+    pub(super) async fn send(
+        &self,
+        make: impl Fn() -> Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, PooledConnection), UpstreamError> {
+        let mut round = 0;
+        loop {
+            let mut request = make();
+            self.parts.credential.apply(request.headers_mut()).await;
+            let (response, connection) = self.parts.client.send(request).await.map_err(|failure| self.failed(failure))?;
+            let status = response.status();
+            if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                return Ok((response, connection));
+            }
+            let challenge = challenge_of(response.headers());
+            round += 1;
+            if status == StatusCode::FORBIDDEN && challenge.is_none() && !self.parts.credential.can_ask() {
+                return Ok((response, connection));
+            }
+            let next = self.parts.credential.challenged(status.as_u16(), challenge.as_deref()).await;
+            if round > AUTH_ROUNDS || !matches!(next, Some(Next::Retry)) {
+                return Err(UpstreamError::NeedsAuth { server: self.name(), challenge, status: status.as_u16() });
+            }
+        }
+    }
+
+    fn failed(&self, failure: Failure) -> UpstreamError {
+        match failure {
+            Failure::NotSent(reason) => UpstreamError::Unreachable { server: self.name(), reason },
+            Failure::Broken(reason) => UpstreamError::Lost { server: self.name(), reason, sent: Sent::Maybe },
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.parts.server.clone()
+    }
+
+    pub(super) fn bad(&self, what: impl Into<String>) -> UpstreamError {
+        UpstreamError::BadAnswer { server: self.name(), what: what.into() }
+    }
+
+    /// A GET that opens a stream of the server's own: its notices, or the rest of a broken answer.
+    pub(super) async fn open_stream(
+        &self,
+        last_id: Option<&str>,
+    ) -> Result<(Response<Incoming>, PooledConnection), UpstreamError> {
+        let agreed = self.agreed.load_full();
+        self.send(|| {
+            let mut request = self.request_head(Method::GET, &agreed);
+            request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+            if let Some(id) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+                request.headers_mut().insert("last-event-id", id);
+            }
+            request.map(|()| Full::default())
+        })
+        .await
+    }
+
+    /// Sends a message that has no answer.
+    pub(super) async fn post_message(&self, body: Bytes) -> Result<(), UpstreamError> {
+        let agreed = self.agreed.load_full();
+        let (response, connection) = self.send(|| self.post(&body, None, &agreed)).await?;
+        let status = response.status();
+        let reader = Reader::new(response, self.parts.body_limit, self.name());
+        let _ = reader.gather().await;
+        connection.give_back();
+        if status.is_success() { Ok(()) } else { Err(self.bad(format!("HTTP {status} to a notification"))) }
+    }
+
+    /// A notification that came with no call of its own, or beside one.
+    pub(super) fn noticed(&self, notification: Notification, call: Option<(u64, &CallLink)>) {
+        let Notification { method, params } = notification;
+        match (method.as_str(), params, call) {
+            ("notifications/progress", Some(params), Some((id, link))) => {
+                if params.member("progressToken").is_some_and(|token| token.as_str() == id.to_string()) {
+                    link.progress(params);
+                }
+            }
+            ("notifications/message", Some(params), Some((_, link))) => link.log(params),
+            ("notifications/resources/updated", Some(params), _) => {
+                let _ = self.parts.notices.try_send(Notice::ResourceUpdated(params));
+            }
+            (method, _, _) if method.ends_with("/list_changed") => {
+                let _ = self.parts.notices.try_send(Notice::ListChanged(method.to_owned()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers a legacy server's question: the call's client where there is one, else by policy.
+    pub(super) fn asked(self: &Arc<Self>, request: toolbooth_wire::Request, link: Option<CallLink>) {
+        let peer = self.clone();
+        tokio::spawn(async move {
+            let answer = match (request.method.as_str(), link, &peer.parts.roots) {
+                ("ping", _, _) => Ok(RawJson::empty_object()),
+                ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
+                    link.ask(&request.method, request.params).await
+                }
+                ("roots/list", None, Some(roots)) => Ok(roots.clone()),
+                (method, _, _) => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
+            };
+            let body = match answer {
+                Ok(result) => write_result(&request.id, &result),
+                Err(error) => write_error(Some(&request.id), &error),
+            };
+            if let Err(error) = peer.post_message(body).await {
+                tracing::debug!(server.name = %peer.parts.server, "an answer to a question could not be delivered: {error}");
+            }
+        });
+    }
+
+    async fn ask(self: &Arc<Self>, outbound: &Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
+        let body = write_request(outbound.id, outbound.method, outbound.params.as_ref());
+        let agreed = self.agreed.load_full();
+        let (response, connection) = self.send(|| self.post(&body, Some(outbound), &agreed)).await?;
+        if outbound.method == "initialize"
+            && let Some(session) = response.headers().get(mirror::SESSION_ID)
+        {
+            let session = Some(session.clone());
+            self.agreed.store(Arc::new(Agreed { session, ..Agreed::clone(&agreed) }));
+        }
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND && agreed.session.is_some() {
+            return Err(UpstreamError::SessionExpired { server: self.name() });
+        }
+        let reader = Reader::new(response, self.parts.body_limit, self.name());
+        let questions = (outbound.asking == Asking::Allowed || agreed.era == Era::Legacy).then(|| link.clone());
+        match reader.receive(self, outbound, link, questions, connection).await? {
+            Received::Answer(answer) => Ok(answer),
+            Received::NotAMessage(text) => {
+                if status.is_server_error() {
+                    let reason = format!("it answered HTTP {status}");
+                    return Err(UpstreamError::Lost { server: self.name(), reason, sent: Sent::Maybe });
+                }
+                Err(self.bad(format!("HTTP {status} with {text}")))
+            }
+        }
+    }
+}
+
+fn challenge_of(headers: &HeaderMap) -> Option<String> {
+    headers.get("www-authenticate").and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// Tells a legacy server that nobody waits any more. A modern one sees it: its stream was closed.
+struct CancelOnDrop {
+    peer: Arc<HttpPeer>,
+    id: u64,
+    armed: bool,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if !self.armed || self.peer.agreed.load().era == Era::Modern || self.peer.closed.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut params = ObjectWriter::default();
+        params.raw("requestId", &RawJson::trusted(self.id.to_string()));
+        params.text("reason", "the caller went away");
+        let body = write_notification("notifications/cancelled", Some(&params.finish()));
+        let peer = self.peer.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = peer.post_message(body).await;
+            });
+        }
+    }
+}
+
+#[async_trait]
+impl Peer for Arc<HttpPeer> {
+    async fn request(&self, outbound: Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
+        let armed = !matches!(outbound.method, "initialize" | "server/discover");
+        let mut guard = CancelOnDrop { peer: self.clone(), id: outbound.id, armed };
+        let answer = self.ask(&outbound, link).await;
+        guard.armed = false;
+        answer
+    }
+
+    async fn notify(&self, method: &'static str, params: Option<RawJson>) -> Result<(), UpstreamError> {
+        self.post_message(write_notification(method, params.as_ref())).await
+    }
+
+    fn agreed(&self, era: Era, revision: Revision) {
+        let version = HeaderValue::from_static(revision.as_str());
+        let session = self.agreed.load().session.clone();
+        self.agreed.store(Arc::new(Agreed { era, version, session }));
+    }
+
+    fn listen(&self) {
+        if self.agreed.load().era == Era::Legacy {
+            tokio::spawn(super::notices::follow(Arc::downgrade(self)));
+        }
+    }
+
+    async fn close(&self) {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let agreed = self.agreed.load_full();
+        if agreed.session.is_some() {
+            let goodbye = self.send(|| self.request_head(Method::DELETE, &agreed).map(|()| Full::default()));
+            let _ = tokio::time::timeout(std::time::Duration::from_secs(1), goodbye).await;
+        }
+        self.parts.client.close_idle();
+    }
+}

@@ -1,0 +1,155 @@
+//! Opening a connection: from a server's entry to a server that has shaken hands.
+
+use crate::connection::{Connection, Linked, Opened};
+use crate::error::UpstreamError;
+use crate::handshake::{Opening, shake};
+use crate::http::{Client, Credential, HttpParts, HttpPeer, Origin};
+use crate::peer::Notice;
+use crate::process::{Launch, Reaper, StderrTail, clean_environment};
+use crate::stdio::{self, StdioParts};
+use ::http::{HeaderName, HeaderValue};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tokio::sync::mpsc;
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::json::RawJson;
+use toolbooth_core::secret::SecretText;
+use toolbooth_core::server::{Remote, ServerEntry, Transport};
+use toolbooth_wire::Era;
+
+/// What connections need from the gateway's surroundings, read once at start.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// The gateway's environment; children get a small part of it.
+    pub host_environment: BTreeMap<String, String>,
+    /// Which of its variables children get.
+    pub allowed_environment: Vec<String>,
+    /// How the reaper of a child is run.
+    pub reaper: Reaper,
+    /// How a bundled server is run: this executable.
+    pub own_executable: PathBuf,
+    /// What `roots/list` outside a call is answered with: a whole result.
+    pub roots: Option<RawJson>,
+    /// The longest line or body taken from a server.
+    pub answer_limit: usize,
+}
+
+/// One connection that is to be opened.
+#[derive(Debug)]
+pub struct OpenRequest<'a> {
+    /// The server.
+    pub entry: &'a ServerEntry,
+    /// The era it spoke last time.
+    pub hint: Option<Era>,
+    /// What a legacy server is told the client can do.
+    pub capabilities: RawJson,
+    /// Where its standard error is kept.
+    pub stderr: &'a StderrTail,
+    /// The gateway's credential.
+    pub credential: Credential,
+    /// Where its notices go.
+    pub notices: mpsc::Sender<Notice>,
+}
+
+impl Surroundings {
+    /// Opens a connection and shakes hands.
+    pub async fn open(&self, request: OpenRequest<'_>) -> Result<Connection, UpstreamError> {
+        let entry = request.entry;
+        let mut opening = Opening {
+            server: entry.name.to_string(),
+            hint: request.hint,
+            capabilities: request.capabilities.clone(),
+            patience: entry.connect_timeout,
+        };
+        let first = shake(self.dial(&request).await?, &opening).await;
+        match first {
+            // Some servers die of a word they do not know. They are asked the old way.
+            Err(UpstreamError::Lost { .. }) if opening.hint != Some(Era::Legacy) && is_local(entry) => {
+                opening.hint = Some(Era::Legacy);
+                shake(self.dial(&request).await?, &opening).await
+            }
+            other => other,
+        }
+    }
+
+    async fn dial(&self, request: &OpenRequest<'_>) -> Result<Opened, UpstreamError> {
+        let entry = request.entry;
+        match &entry.transport {
+            Transport::Stdio { command, args, cwd, env } => {
+                let launch = Launch {
+                    command: command.clone(),
+                    args: args.clone(),
+                    cwd: cwd.clone(),
+                    env: clean_environment(&self.host_environment, &self.allowed_environment, env),
+                    reaper: self.reaper.clone(),
+                };
+                self.start(request, launch)
+            }
+            Transport::Bundled(name) => {
+                let launch = Launch {
+                    command: SecretText::plain(self.own_executable.to_string_lossy()),
+                    args: vec![SecretText::plain("demo-server"), SecretText::plain(name)],
+                    cwd: None,
+                    env: clean_environment(&self.host_environment, &self.allowed_environment, &BTreeMap::new()),
+                    reaper: self.reaper.clone(),
+                };
+                self.start(request, launch)
+            }
+            Transport::Http(remote) => {
+                let peer = HttpPeer::new(HttpParts {
+                    server: entry.name.to_string(),
+                    client: Client::new(origin_of(entry, remote)?, entry.connect_timeout),
+                    headers: headers_of(entry, remote)?,
+                    credential: request.credential.clone(),
+                    notices: request.notices.clone(),
+                    roots: self.roots.clone(),
+                    body_limit: self.answer_limit,
+                });
+                Ok(Opened { peer: Box::new(peer), linked: Linked::Yes })
+            }
+            Transport::Sse(_) | Transport::WebSocket(_) => Err(config_fault(entry, "this transport is not built in yet")),
+        }
+    }
+
+    fn start(&self, request: &OpenRequest<'_>, launch: Launch) -> Result<Opened, UpstreamError> {
+        let peer = stdio::open(StdioParts {
+            server: request.entry.name.to_string(),
+            launch,
+            stderr: request.stderr.clone(),
+            notices: request.notices.clone(),
+            roots: self.roots.clone(),
+            line_limit: self.answer_limit,
+        })?;
+        Ok(Opened { peer: Box::new(peer), linked: Linked::No })
+    }
+}
+
+fn is_local(entry: &ServerEntry) -> bool {
+    matches!(entry.transport, Transport::Stdio { .. } | Transport::Bundled(_))
+}
+
+/// The address of a remote server.
+pub(crate) fn origin_of(entry: &ServerEntry, remote: &Remote) -> Result<Origin, UpstreamError> {
+    Origin::parse(remote.url.expose()).map_err(|_| config_fault(entry, "its `url` is no http or https URL"))
+}
+
+/// The configured headers of a remote server.
+pub(crate) fn headers_of(entry: &ServerEntry, remote: &Remote) -> Result<Vec<(HeaderName, HeaderValue)>, UpstreamError> {
+    let header = |(name, value): (&String, &SecretText)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        let mut value = HeaderValue::from_str(value.expose()).ok()?;
+        value.set_sensitive(true);
+        Some((name, value))
+    };
+    let headers: Option<Vec<_>> = remote.headers.iter().map(header).collect();
+    headers.ok_or_else(|| config_fault(entry, "one of its `headers` holds what a header may not"))
+}
+
+fn config_fault(entry: &ServerEntry, what: &str) -> UpstreamError {
+    UpstreamError::NotStarted(Box::new(Problem {
+        code: "server.config",
+        blame: Blame::Gateway,
+        message: format!("server `{}` cannot be reached: {what}", entry.name),
+        hint: Some("`toolbooth config check` shows the entry".into()),
+    }))
+}

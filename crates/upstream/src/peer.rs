@@ -1,0 +1,111 @@
+//! One server at the other end of a transport.
+
+use crate::error::UpstreamError;
+use crate::link::CallLink;
+use ::http::{HeaderName, HeaderValue};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::Stream;
+use std::fmt;
+use std::pin::Pin;
+use toolbooth_core::json::RawJson;
+use toolbooth_wire::{Era, Revision, RpcError};
+
+/// A request on its way to a server.
+#[derive(Debug, Clone)]
+pub struct Outbound {
+    /// Its id, also the token of its progress.
+    pub id: u64,
+    /// Its method.
+    pub method: &'static str,
+    /// Its parameters, `_meta` included.
+    pub params: Option<RawJson>,
+    /// What `Mcp-Name` mirrors.
+    pub name: Option<String>,
+    /// Mirrored arguments and forwarded headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Whether a long result may be passed on unread.
+    pub reading: Reading,
+    /// Whether the server may ask this call's client something.
+    pub asking: Asking,
+}
+
+/// Whether a result is gathered before it is passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// Always gathered.
+    Whole,
+    /// A long result may be streamed.
+    MayStream,
+}
+
+/// Whether questions of the server go to this call's client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// The server was told of a capability to ask: its questions are this call's.
+    Allowed,
+    /// The server was told of none.
+    No,
+}
+
+/// An answer.
+pub enum PeerAnswer {
+    /// The result or the server's error.
+    Whole(Result<RawJson, RpcError>),
+    /// A long, finished result that has not been read.
+    Stream(ResultStream),
+}
+
+/// A result passed on as it comes. The bytes are the result and the envelope's closing brace.
+pub struct ResultStream {
+    /// How many bytes will come, when the server said.
+    pub length: Option<u64>,
+    /// The bytes.
+    pub body: Pin<Box<dyn Stream<Item = Result<Bytes, UpstreamError>> + Send>>,
+}
+
+impl fmt::Debug for ResultStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResultStream").field("length", &self.length).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PeerAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(outcome) => f.debug_tuple("Whole").field(outcome).finish(),
+            Self::Stream(stream) => f.debug_tuple("Stream").field(stream).finish(),
+        }
+    }
+}
+
+/// Something a server said that belongs to no call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A list changed: the notification's method.
+    ListChanged(String),
+    /// A resource changed: the notification's parameters.
+    ResourceUpdated(RawJson),
+    /// The connection is gone.
+    Closed(String),
+}
+
+/// A server reached over some transport. Dropping the future of a request cancels it, and the
+/// server is told.
+#[async_trait]
+pub trait Peer: Send + Sync + fmt::Debug {
+    /// Sends a request and waits for its answer.
+    async fn request(&self, outbound: Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError>;
+
+    /// Sends a notification.
+    async fn notify(&self, method: &'static str, params: Option<RawJson>) -> Result<(), UpstreamError>;
+
+    /// Says which era and revision were agreed on, once the handshake is done.
+    fn agreed(&self, era: Era, revision: Revision);
+
+    /// Opens what carries the server's notices, where the transport has a channel of its own for it.
+    fn listen(&self) {}
+
+    /// Ends the connection; for a child process, ends its whole tree.
+    async fn close(&self);
+}

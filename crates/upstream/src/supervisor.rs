@@ -1,0 +1,434 @@
+//! Keeps one server connected: connects, lists, watches, and comes back after a loss, for ever.
+
+use crate::backoff::Backoff;
+use crate::connection::SharedConnection;
+use crate::error::UpstreamError;
+use crate::http::Credential;
+use crate::link::CallLink;
+use crate::open::Surroundings;
+use crate::peer::Notice;
+use crate::pool::Pool;
+use crate::process::StderrTail;
+use crate::state::ServerState;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::catalog::Discovery;
+use toolbooth_core::fault::Problem;
+use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::names::ServerName;
+use toolbooth_core::server::{Restart, ServerEntry};
+use toolbooth_wire::Era;
+
+/// A connection that lasted this long makes the next pauses short again.
+const STABLE: Duration = Duration::from_secs(60);
+/// How long changes are gathered before the lists are read again.
+const QUIET: Duration = Duration::from_millis(150);
+/// The longest a storm of changes can put that off.
+const STORM_LIMIT: Duration = Duration::from_secs(2);
+/// How long a sign of life may take.
+const PROBE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What all servers of a gateway share.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Environment, limits and executables.
+    pub surroundings: Arc<Surroundings>,
+    /// Where news goes.
+    pub events: mpsc::Sender<ServerEvent>,
+    /// How many servers may be connecting at once.
+    pub slots: Arc<Semaphore>,
+}
+
+/// News of a server.
+#[derive(Debug)]
+pub enum ServerEvent {
+    /// Its state changed.
+    State(ServerName),
+    /// It has listed what it offers.
+    Discovered {
+        /// The server.
+        server: ServerName,
+        /// What it offers.
+        discovery: Box<Discovery>,
+        /// The era it speaks.
+        era: Era,
+    },
+    /// One of its resources changed.
+    ResourceUpdated {
+        /// The server.
+        server: ServerName,
+        /// The notification's parameters.
+        params: RawJson,
+    },
+}
+
+#[derive(Debug)]
+enum Command {
+    Connect,
+    Disconnect,
+    Restart,
+    Refresh,
+    Stop(oneshot::Sender<()>),
+}
+
+/// A server under supervision.
+#[derive(Debug)]
+pub struct Supervised {
+    /// Its entry.
+    pub entry: Arc<ServerEntry>,
+    /// Its connections.
+    pub pool: Arc<Pool>,
+    /// The last lines of its standard error.
+    pub stderr: StderrTail,
+    state: watch::Receiver<ServerState>,
+    commands: mpsc::Sender<Command>,
+}
+
+impl Supervised {
+    /// Takes a server under supervision; it is connected if its entry says so.
+    pub fn start(entry: Arc<ServerEntry>, hint: Option<Era>, credential: Credential, context: &Context) -> Arc<Self> {
+        let (state, watched) = watch::channel(ServerState::Disconnected);
+        let (commands, inbox) = mpsc::channel(16);
+        let (notices, noticed) = mpsc::channel(64);
+        let stderr = StderrTail::new();
+        let pool = Pool::new(entry.clone(), context.surroundings.clone(), credential, stderr.clone(), notices);
+        let keeper = Keeper {
+            entry: entry.clone(),
+            pool: pool.clone(),
+            context: context.clone(),
+            state,
+            inbox,
+            noticed,
+            hint,
+            backoff: Backoff::default(),
+        };
+        tokio::spawn(keeper.run());
+        Arc::new(Self { entry, pool, stderr, state: watched, commands })
+    }
+
+    /// Where the server stands.
+    pub fn state(&self) -> ServerState {
+        self.state.borrow().clone()
+    }
+
+    /// The connection for a call. Waits while the server is on its way; starts one that nobody had
+    /// asked for; answers at once for one that is down.
+    pub async fn connection(&self, caller: &Caller, client: &ClientFacts) -> Result<SharedConnection, UpstreamError> {
+        if self.pool.primary().is_none() {
+            self.ready().await?;
+        }
+        self.pool.for_call(caller, client).await
+    }
+
+    /// Waits until the server is connected, or says why it is not.
+    pub async fn ready(&self) -> Result<(), UpstreamError> {
+        let mut state = self.state.clone();
+        if matches!(*state.borrow(), ServerState::Disconnected) {
+            let _ = self.commands.send(Command::Connect).await;
+            let _ = tokio::time::timeout(PROBE_PATIENCE, state.wait_for(|state| *state != ServerState::Disconnected)).await;
+        }
+        let patience = self.entry.connect_timeout;
+        let settled = state.wait_for(|state| *state != ServerState::Connecting);
+        let settled = match tokio::time::timeout(patience, settled).await {
+            Ok(Ok(settled)) => settled.clone(),
+            _ => ServerState::Connecting,
+        };
+        match settled {
+            ServerState::Connected => Ok(()),
+            other => Err(UpstreamError::NotConnected {
+                server: self.entry.name.to_string(),
+                state: other.as_str(),
+                reason: other.problem().map_or_else(|| "it is not connected".into(), |problem| problem.message.clone()),
+                retry_in: other.retry_in(),
+            }),
+        }
+    }
+
+    /// Connects now, whatever the backoff says.
+    pub async fn connect(&self) {
+        let _ = self.commands.send(Command::Connect).await;
+    }
+
+    /// Disconnects until somebody asks.
+    pub async fn disconnect(&self) {
+        let _ = self.commands.send(Command::Disconnect).await;
+    }
+
+    /// Ends all connections and starts anew.
+    pub async fn restart(&self) {
+        let _ = self.commands.send(Command::Restart).await;
+    }
+
+    /// Reads the lists again.
+    pub async fn refresh(&self) {
+        let _ = self.commands.send(Command::Refresh).await;
+    }
+
+    /// Ends supervision and everything it started.
+    pub async fn stop(&self) {
+        let (done, stopped) = oneshot::channel();
+        if self.commands.send(Command::Stop(done)).await.is_ok() {
+            let _ = stopped.await;
+        }
+    }
+}
+
+/// The task that keeps one server.
+struct Keeper {
+    entry: Arc<ServerEntry>,
+    pool: Arc<Pool>,
+    context: Context,
+    state: watch::Sender<ServerState>,
+    inbox: mpsc::Receiver<Command>,
+    noticed: mpsc::Receiver<Notice>,
+    hint: Option<Era>,
+    backoff: Backoff,
+}
+
+/// What to do next.
+enum Next {
+    Connect,
+    Rest,
+    Pause(Duration),
+    Stop(Option<oneshot::Sender<()>>),
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut next = if self.entry.auto_connect && !self.entry.lazy { Next::Connect } else { Next::Rest };
+        loop {
+            next = match next {
+                Next::Connect => self.connect().await,
+                Next::Rest => self.rest(None).await,
+                Next::Pause(pause) => self.rest(Some(pause)).await,
+                Next::Stop(done) => {
+                    self.pool.close().await;
+                    if let Some(done) = done {
+                        let _ = done.send(());
+                    }
+                    return;
+                }
+            };
+        }
+    }
+
+    fn set(&self, state: ServerState) {
+        if *self.state.borrow() != state {
+            self.state.send_replace(state);
+            let _ = self.context.events.try_send(ServerEvent::State(self.entry.name.clone()));
+        }
+    }
+
+    /// Waits for a command, or for the end of a pause.
+    async fn rest(&mut self, pause: Option<Duration>) -> Next {
+        if pause.is_none() && self.state.borrow().problem().is_none() {
+            self.set(ServerState::Disconnected);
+        }
+        let command = match pause {
+            None => self.inbox.recv().await,
+            Some(pause) => match tokio::time::timeout(pause, self.inbox.recv()).await {
+                Ok(command) => command,
+                Err(_) => return Next::Connect,
+            },
+        };
+        match command {
+            None => Next::Stop(None),
+            Some(Command::Stop(done)) => Next::Stop(Some(done)),
+            Some(Command::Disconnect) => {
+                self.set(ServerState::Disconnected);
+                Next::Rest
+            }
+            Some(Command::Connect | Command::Restart | Command::Refresh) => Next::Connect,
+        }
+    }
+
+    async fn connect(&mut self) -> Next {
+        self.set(ServerState::Connecting);
+        while self.noticed.try_recv().is_ok() {} // News of a connection that is gone.
+        let attempt = open_and_list(&self.pool, &self.context, self.hint, self.entry.connect_timeout);
+        let outcome = tokio::select! {
+            outcome = attempt => outcome,
+            command = self.inbox.recv() => {
+                self.pool.close().await;
+                return match command {
+                    None => Next::Stop(None),
+                    Some(Command::Stop(done)) => Next::Stop(Some(done)),
+                    Some(Command::Disconnect) => { self.set(ServerState::Disconnected); Next::Rest }
+                    Some(Command::Connect | Command::Restart | Command::Refresh) => Next::Connect,
+                };
+            }
+        };
+        match outcome {
+            Ok((connection, discovery)) => {
+                self.hint = Some(connection.era);
+                let since = Instant::now();
+                self.publish(discovery, connection.era).await;
+                self.set(ServerState::Connected);
+                follow_changes(&connection);
+                let next = self.watch(&connection).await;
+                self.pool.close().await;
+                if since.elapsed() >= STABLE {
+                    self.backoff = Backoff::default();
+                }
+                next
+            }
+            Err(error) => {
+                self.pool.close().await;
+                self.failed(&error)
+            }
+        }
+    }
+
+    async fn publish(&self, discovery: Discovery, era: Era) {
+        let server = self.entry.name.clone();
+        let discovery = Box::new(discovery);
+        let _ = self.context.events.send(ServerEvent::Discovered { server, discovery, era }).await;
+    }
+
+    /// Notes a failure and says when to try again.
+    fn failed(&mut self, error: &UpstreamError) -> Next {
+        let problem = Problem::of(error);
+        if matches!(error, UpstreamError::NeedsAuth { .. }) {
+            self.set(ServerState::NeedsAuth(problem));
+            return Next::Pause(self.backoff.longest());
+        }
+        if self.entry.restart == Restart::Never {
+            self.set(ServerState::Error { problem, next_retry_at: None });
+            return Next::Rest;
+        }
+        let pause = self.backoff.next_pause();
+        tracing::warn!(
+            server.name = %self.entry.name,
+            attempt = self.backoff.attempts(),
+            "{}; trying again in {:.1} s", problem.message, pause.as_secs_f32()
+        );
+        self.set(ServerState::Error { problem, next_retry_at: Some(SystemTime::now() + pause) });
+        Next::Pause(pause)
+    }
+
+    /// Watches a connected server until something ends that.
+    async fn watch(&mut self, connection: &SharedConnection) -> Next {
+        let mut checks = tokio::time::interval(self.entry.health_check_interval.max(Duration::from_secs(1)));
+        checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        checks.tick().await; // The first comes at once, and the handshake was one.
+        loop {
+            tokio::select! {
+                command = self.inbox.recv() => match command {
+                    None => return Next::Stop(None),
+                    Some(Command::Stop(done)) => return Next::Stop(Some(done)),
+                    Some(Command::Restart) => return Next::Connect,
+                    Some(Command::Connect) => {}
+                    Some(Command::Disconnect) => {
+                        self.set(ServerState::Disconnected);
+                        return Next::Rest;
+                    }
+                    Some(Command::Refresh) => if let Err(error) = self.list_again(connection).await {
+                        return self.failed(&error);
+                    },
+                },
+                notice = self.noticed.recv() => match notice {
+                    Some(Notice::Closed(reason)) => {
+                        return self.failed(&UpstreamError::Unreachable { server: self.entry.name.to_string(), reason });
+                    }
+                    Some(Notice::ResourceUpdated(params)) => self.resource_updated(params),
+                    Some(Notice::ListChanged(_)) => {
+                        if let Some(end) = self.storm(connection).await {
+                            return end;
+                        }
+                    }
+                    None => return Next::Stop(None),
+                },
+                _ = checks.tick() => {
+                    self.pool.close_idle().await;
+                    if let Err(error) = connection.probe(PROBE_PATIENCE).await {
+                        return self.failed(&error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn resource_updated(&self, params: RawJson) {
+        let server = self.entry.name.clone();
+        let _ = self.context.events.try_send(ServerEvent::ResourceUpdated { server, params });
+    }
+
+    /// Lets a storm of changes pass, then reads the lists once.
+    async fn storm(&mut self, connection: &SharedConnection) -> Option<Next> {
+        let deadline = Instant::now() + STORM_LIMIT;
+        while Instant::now() < deadline {
+            match tokio::time::timeout(QUIET, self.noticed.recv()).await {
+                Err(_) => break,
+                Ok(Some(Notice::ListChanged(_))) => {}
+                Ok(Some(Notice::ResourceUpdated(params))) => self.resource_updated(params),
+                Ok(Some(Notice::Closed(reason))) => {
+                    let server = self.entry.name.to_string();
+                    return Some(self.failed(&UpstreamError::Unreachable { server, reason }));
+                }
+                Ok(None) => return Some(Next::Stop(None)),
+            }
+        }
+        match self.list_again(connection).await {
+            Ok(()) => None,
+            Err(error) => Some(self.failed(&error)),
+        }
+    }
+
+    async fn list_again(&self, connection: &SharedConnection) -> Result<(), UpstreamError> {
+        let patience = self.entry.connect_timeout;
+        let listed = tokio::time::timeout(patience, connection.discover()).await;
+        let discovery = listed.map_err(|_| UpstreamError::Timeout { server: self.entry.name.to_string(), after: patience })??;
+        self.publish(discovery, connection.era).await;
+        Ok(())
+    }
+}
+
+async fn open_and_list(
+    pool: &Pool,
+    context: &Context,
+    hint: Option<Era>,
+    patience: Duration,
+) -> Result<(SharedConnection, Discovery), UpstreamError> {
+    let _slot = context.slots.acquire().await;
+    let connection = pool.open_primary(hint).await?;
+    match tokio::time::timeout(patience, connection.discover()).await {
+        Ok(discovery) => Ok((connection.clone(), discovery?)),
+        Err(_) => Err(UpstreamError::Timeout { server: connection.server.clone(), after: patience }),
+    }
+}
+
+/// Asks the server to tell of changes, in the way of its era.
+fn follow_changes(connection: &SharedConnection) {
+    match connection.era {
+        Era::Legacy => connection.peer.listen(),
+        Era::Modern if connection.tells_of_changes() => {
+            let weak = Arc::downgrade(connection);
+            tokio::spawn(async move {
+                let mut backoff = Backoff::default();
+                while let Some(connection) = weak.upgrade() {
+                    let wanted = RawJson::trusted(
+                        &br#"{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#[..],
+                    );
+                    let client = ClientFacts::default();
+                    let ask = crate::connection::Ask::plain("subscriptions/listen", vec![("notifications", wanted)], &client);
+                    let ended = connection.ask(ask, &CallLink::silent()).await;
+                    drop(connection);
+                    if let Ok(crate::peer::PeerAnswer::Whole(Err(_))) = ended {
+                        return; // Refused: it will not change its mind.
+                    }
+                    tokio::time::sleep(backoff.next_pause()).await;
+                }
+            });
+        }
+        Era::Modern => {}
+    }
+}
+
+/// The parameters by which a client subscribes to a resource.
+pub fn subscription(uri: &str) -> RawJson {
+    let mut params = ObjectWriter::default();
+    params.text("uri", uri);
+    params.finish()
+}
