@@ -19,7 +19,8 @@ use toolbooth_core::fault::Fault;
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::OAuthEntry;
 use toolbooth_upstream::oauth::{
-    AuthorizeError, Authorizer, Browser, ClientIdentity, Http, HttpError, Next, Reach, TokenVault,
+    Assertions, AuthorizeError, Authorizer, Browser, ClientIdentity, Http, HttpError, IdentityProvider,
+    Means, Next, Reach, SigningKey, TokenVault,
 };
 
 const MODERN: &str = "2026-07-28";
@@ -93,6 +94,16 @@ impl TokenVault for MemoryVault {
     }
     async fn save(&self, key: &str, value: Bytes) {
         self.0.lock().expect("no panic while locked").insert(key.into(), value);
+    }
+}
+
+/// A platform that has already vouched for its workload.
+struct Workload(SecretText);
+
+#[async_trait]
+impl Assertions for Workload {
+    async fn assertion(&self, _: &str, _: &str) -> Result<SecretText, AuthorizeError> {
+        Ok(self.0.clone())
     }
 }
 
@@ -202,6 +213,26 @@ fn entry(context: &Value) -> OAuthEntry {
     OAuthEntry { client_id: secret("client_id"), client_secret: secret("client_secret"), scopes: Vec::new() }
 }
 
+/// What a scenario's context provides besides a person's agreement.
+fn means(context: &Value) -> Means {
+    let text = |key: &str| context[key].as_str().map(str::to_owned);
+    if let Some(pem) = text("private_key_pem") {
+        let key = SigningKey::from_pem(&SecretText::plain(pem)).expect("the suite gives a usable key");
+        return Means::Key(Arc::new(key));
+    }
+    if let Some(assertion) = text("valid_jwt") {
+        return Means::Assertion(Arc::new(Workload(SecretText::plain(assertion))));
+    }
+    match (text("idp_token_endpoint"), text("idp_client_id"), text("idp_id_token")) {
+        (Some(token_endpoint), Some(client_id), Some(id_token)) => {
+            let id_token = SecretText::plain(id_token);
+            let http = Arc::new(PlainHttp);
+            Means::Assertion(Arc::new(IdentityProvider { token_endpoint, client_id, id_token, http }))
+        }
+        _ => Means::Person,
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
@@ -224,7 +255,8 @@ async fn main() {
         Arc::new(PlainHttp),
         Some(Arc::new(HeadlessBrowser)),
         Arc::new(MemoryVault::default()),
-    );
+    )
+    .by(means(&context));
     let version = version.unwrap_or_else(|| "2025-11-25".into());
     let mut client = Client { url, version, authorizer, session: None, next_id: 0 };
     if let Err(error) = client.run().await {

@@ -1,15 +1,16 @@
 //! One server's tokens: handed out, renewed, and replaced when the server refuses them.
 
 use super::challenge::Challenge;
-use super::discovery::{self, AuthServer, OFFLINE_ACCESS, Route};
+use super::discovery::{self, AuthServer, Route};
 use super::error::{OAuthError, clip};
 use super::fetch::Fetcher;
 use super::guard::{Guard, Reach};
+use super::means::{Means, Wish};
 use super::record::{Client, Records, Tokens, Trail};
 use super::registration::client_for;
 use super::scopes::Scopes;
 use super::token::{self, Grant};
-use super::{Browser, ClientIdentity, Http, TokenVault, login};
+use super::{Browser, ClientIdentity, Http, TokenVault};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub struct Authorizer {
     server: String,
     entry: OAuthEntry,
     identity: ClientIdentity,
+    means: Means,
     reach: Option<Reach>,
     http: Arc<dyn Http>,
     browser: Option<Arc<dyn Browser>>,
@@ -104,6 +106,7 @@ impl Authorizer {
             server: server_url.into(),
             entry,
             identity: client,
+            means: Means::Person,
             reach: None,
             http,
             browser,
@@ -116,6 +119,12 @@ impl Authorizer {
     /// Widens the networks that discovery may enter, for a server whose name resolves to a private address.
     pub fn reaching(mut self, reach: Reach) -> Self {
         self.reach = Some(reach);
+        self
+    }
+
+    /// Chooses other means than a person's agreement.
+    pub fn by(mut self, means: Means) -> Self {
+        self.means = means;
         self
     }
 
@@ -232,52 +241,27 @@ impl Authorizer {
         }
         self.check_binding(&route.server.issuer).await?;
         let records = Records(&*self.vault);
-        let scopes = self.scopes(&route, challenged, earlier.as_ref().map(|l| &l.trail.requested));
+        let scopes =
+            route.scopes(challenged, earlier.as_ref().map(|l| &l.trail.requested), &self.entry.scopes);
         let client = client_for(&route.server, &self.entry, &self.identity, &fetcher, &records).await?;
-        let tokens = self.obtain(&fetcher, &route, &client, &scopes).await?;
+        let unattended = self.means.are_unattended(&route.server, &client);
         let Route { resource, server, .. } = route;
-        let trail = Trail { issuer: server.issuer, resource, client_id: client.id, requested: scopes };
+        let wish = Wish { server: &server, client: &client, resource: &resource, scopes: &scopes };
+        let tokens = self.obtain(&fetcher, &wish).await?;
+        let Client { id: client_id, .. } = client;
+        let trail = Trail { issuer: server.issuer, resource, client_id, requested: scopes, unattended };
         self.keep(trail, tokens).await;
         Ok(Next::Retry)
     }
 
-    async fn obtain(
-        &self,
-        fetcher: &Fetcher<'_>,
-        route: &Route,
-        client: &Client,
-        scopes: &Scopes,
-    ) -> Result<Tokens, OAuthError> {
-        let Route { server, resource, .. } = route;
-        if server.is_for_machines() && client.secret.is_some() {
-            return token::request(fetcher, server, client, resource, Grant::Credentials(scopes)).await;
-        }
-        let Some(browser) = &self.browser else {
-            return Err(OAuthError::NeedsLogin { server: clip(&self.server) });
-        };
-        let login::Code { code, verifier } = login::ask(&**browser, server, client, resource, scopes).await?;
-        let grant = Grant::Code { code: &code, verifier: &verifier };
-        let outcome = token::request(fetcher, server, client, resource, grant).await;
+    async fn obtain(&self, fetcher: &Fetcher<'_>, wish: &Wish<'_>) -> Result<Tokens, OAuthError> {
+        let outcome = self.means.obtain(fetcher, self.browser.as_deref(), wish).await;
         if let Err(OAuthError::TokenRefused { error, .. }) = &outcome
             && is_about_the_client(error)
         {
-            Records(&*self.vault).forget_client(&server.issuer).await;
+            Records(&*self.vault).forget_client(&wish.server.issuer).await;
         }
         outcome
-    }
-
-    /// The scopes to ask for: what the challenge needs, else what the resource lists; with what was asked for
-    /// before and what is configured.
-    fn scopes(&self, route: &Route, challenged: Scopes, earlier: Option<&Scopes>) -> Scopes {
-        let needed = if challenged.is_empty() { route.resource_scopes.clone() } else { challenged };
-        let configured: Scopes = self.entry.scopes.iter().map(String::as_str).collect();
-        let discovered = earlier.cloned().unwrap_or_default().union(&needed).without(OFFLINE_ACCESS);
-        let scopes = discovered.union(&configured);
-        // On its own it would replace the server's default scopes instead of adding to them.
-        if route.server.offline_access && !scopes.is_empty() {
-            return scopes.union(&Scopes::parse(OFFLINE_ACCESS));
-        }
-        scopes
     }
 
     /// A configured client belongs to the authorization server that it was first used with.
@@ -303,7 +287,28 @@ impl Authorizer {
         flow.server = Some(server.clone());
         // This token ran out; that it was renewed lately says nothing about it.
         flow.renewed = None;
+        if login.tokens.refresh.is_none() && login.trail.unattended {
+            return self.obtain_again(&fetcher, &server, &login).await;
+        }
         self.renew(flow, &fetcher, &server, &login).await
+    }
+
+    /// Obtains what ran out once more, where that takes nobody's attention.
+    async fn obtain_again(
+        &self,
+        fetcher: &Fetcher<'_>,
+        server: &AuthServer,
+        login: &Login,
+    ) -> Result<Arc<Login>, OAuthError> {
+        let records = Records(&*self.vault);
+        let client = client_for(server, &self.entry, &self.identity, fetcher, &records).await?;
+        if !self.means.are_unattended(server, &client) {
+            return Err(OAuthError::NeedsLogin { server: clip(&self.server) });
+        }
+        let trail = login.trail.clone();
+        let wish = Wish { server, client: &client, resource: &trail.resource, scopes: &trail.requested };
+        let tokens = self.obtain(fetcher, &wish).await?;
+        Ok(self.keep(trail, tokens).await)
     }
 
     /// Trades the refresh token for new tokens; `TokenRefused` when there is nothing to trade.
@@ -383,7 +388,7 @@ impl Authorizer {
         self.at_desk(|desk| match &desk.login {
             _ if !desk.recalled => None,
             Some(login) if login.tokens.is_fresh() => Some(Some(secret(&login.tokens))),
-            Some(login) if login.tokens.refresh.is_some() => None,
+            Some(login) if login.tokens.refresh.is_some() || login.trail.unattended => None,
             _ => Some(None),
         })
     }

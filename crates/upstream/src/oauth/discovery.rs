@@ -229,6 +229,27 @@ fn validate(guard: &Guard, issuer: &str, document: ServerDocument) -> Result<Aut
     })
 }
 
+impl Route {
+    /// The scopes to ask for: what the challenge needs, else what the resource lists; with what was asked for
+    /// before and what is configured.
+    pub(super) fn scopes(
+        &self,
+        challenged: Scopes,
+        earlier: Option<&Scopes>,
+        configured: &[String],
+    ) -> Scopes {
+        let needed = if challenged.is_empty() { self.resource_scopes.clone() } else { challenged };
+        let configured: Scopes = configured.iter().map(String::as_str).collect();
+        let discovered = earlier.cloned().unwrap_or_default().union(&needed).without(OFFLINE_ACCESS);
+        let scopes = discovered.union(&configured);
+        // On its own it would replace the server's default scopes instead of adding to them.
+        if self.server.offline_access && !scopes.is_empty() {
+            return scopes.union(&Scopes::parse(OFFLINE_ACCESS));
+        }
+        scopes
+    }
+}
+
 /// The scope that asks for a refresh token.
 pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 

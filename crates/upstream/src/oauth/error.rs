@@ -19,7 +19,7 @@ pub enum HttpError {
     Blocked,
 }
 
-/// No redirect came back from the authorization page.
+/// Nothing came back from the authorization page, or from whoever stands in for a person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorizeError {
     /// The page could not be shown.
@@ -31,6 +31,9 @@ pub enum AuthorizeError {
     /// The person closed the page or stopped the command.
     #[error("the login was cancelled")]
     Cancelled,
+    /// Whoever vouches for the gateway did not.
+    #[error("no assertion was given for the gateway")]
+    NoAssertion,
 }
 
 /// Authorization toward a server failed.

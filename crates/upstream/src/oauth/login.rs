@@ -91,7 +91,7 @@ fn read_answer(server: &AuthServer, redirect: &str, state: &str) -> Result<Strin
 }
 
 /// 256 random bits in 43 characters, the shortest verifier that PKCE allows.
-fn random_text() -> Result<String, OAuthError> {
+pub(super) fn random_text() -> Result<String, OAuthError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| OAuthError::NoRandomness)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))

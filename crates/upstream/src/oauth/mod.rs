@@ -8,10 +8,13 @@
 mod authorizer;
 mod challenge;
 mod discovery;
+mod enterprise;
 mod error;
 mod fetch;
 mod guard;
+mod key;
 mod login;
+mod means;
 mod record;
 mod registration;
 mod scopes;
@@ -21,8 +24,11 @@ mod token;
 mod tests;
 
 pub use authorizer::{Authorizer, Next};
+pub use enterprise::IdentityProvider;
 pub use error::{AuthorizeError, HttpError, OAuthError};
 pub use guard::Reach;
+pub use key::{KeyError, SigningKey};
+pub use means::{Assertions, Means};
 
 use async_trait::async_trait;
 use bytes::Bytes;

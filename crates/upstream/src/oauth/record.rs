@@ -20,6 +20,9 @@ pub(super) struct Trail {
     pub(super) client_id: String,
     /// Every scope asked for so far.
     pub(super) requested: Scopes,
+    /// Whether the tokens can be had again at any time without anyone's attention.
+    #[serde(default)]
+    pub(super) unattended: bool,
 }
 
 /// A client as one authorization server knows it.

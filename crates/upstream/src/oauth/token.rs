@@ -21,8 +21,12 @@ pub(super) enum Grant<'a> {
     Code { code: &'a str, verifier: &'a str },
     /// A refresh token.
     Refresh(&'a str),
-    /// The client's own credentials.
+    /// The client's own secret.
     Credentials(&'a Scopes),
+    /// The client's own signature.
+    SignedCredentials { scopes: &'a Scopes, assertion: &'a str },
+    /// Someone else's signature.
+    Assertion { scopes: &'a Scopes, assertion: &'a str },
 }
 
 #[derive(Deserialize)]
@@ -49,23 +53,7 @@ pub(super) async fn request(
     // The form cannot be held across an await.
     let (body, authorization) = {
         let mut form = Serializer::new(String::new());
-        match grant {
-            Grant::Code { code, verifier } => form
-                .append_pair("grant_type", "authorization_code")
-                .append_pair("code", code)
-                .append_pair("redirect_uri", &client.redirect_uri)
-                .append_pair("code_verifier", verifier),
-            Grant::Refresh(token) => {
-                form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token)
-            }
-            Grant::Credentials(scopes) => {
-                form.append_pair("grant_type", "client_credentials");
-                if !scopes.is_empty() {
-                    form.append_pair("scope", &scopes.joined());
-                }
-                &mut form
-            }
-        };
+        fill(&mut form, &grant, client);
         form.append_pair("resource", resource);
         let authorization = authenticate(client, &mut form);
         (Body::Form(form.finish()), authorization)
@@ -78,6 +66,43 @@ pub(super) async fn request(
     }
     let issued: Issued = answer.json().ok_or_else(|| refused("an unreadable answer".into()))?;
     accept(issued).ok_or_else(|| refused("a token that cannot be used as bearer".into()))
+}
+
+fn fill(form: &mut Serializer<'_, String>, grant: &Grant<'_>, client: &Client) {
+    let scopes = match grant {
+        Grant::Code { code, verifier } => {
+            form.append_pair("grant_type", "authorization_code")
+                .append_pair("code", code)
+                .append_pair("redirect_uri", &client.redirect_uri)
+                .append_pair("code_verifier", verifier);
+            return;
+        }
+        Grant::Refresh(token) => {
+            form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token);
+            return;
+        }
+        Grant::Credentials(scopes) => {
+            form.append_pair("grant_type", "client_credentials");
+            scopes
+        }
+        Grant::SignedCredentials { scopes, assertion } => {
+            form.append_pair("grant_type", "client_credentials")
+                .append_pair(
+                    "client_assertion_type",
+                    "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+                )
+                .append_pair("client_assertion", assertion);
+            scopes
+        }
+        Grant::Assertion { scopes, assertion } => {
+            form.append_pair("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
+                .append_pair("assertion", assertion);
+            scopes
+        }
+    };
+    if !scopes.is_empty() {
+        form.append_pair("scope", &scopes.joined());
+    }
 }
 
 /// Adds the client's proof to the form, or gives the header that carries it.

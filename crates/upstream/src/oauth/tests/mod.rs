@@ -4,4 +4,5 @@
 mod guarding;
 mod keeping;
 mod login;
+mod means;
 mod world;

@@ -14,9 +14,12 @@ pub const SERVER: &str = "https://mcp.example.com/mcp";
 pub const ISSUER: &str = "https://as.example.com";
 pub const CHALLENGE: &str = r#"Bearer scope="read", resource_metadata="https://mcp.example.com/prm""#;
 
+/// Status, redirect target, body.
+type Page = (u16, Option<String>, String);
+
 #[derive(Default)]
 pub struct Net {
-    pages: Mutex<HashMap<String, (u16, Option<String>, String)>>,
+    pages: Mutex<HashMap<String, Page>>,
     tokens: Mutex<VecDeque<(u16, Value)>>,
     pub log: Mutex<Vec<String>>,
     pub reaches: Mutex<Vec<Reach>>,

@@ -1,0 +1,66 @@
+//! A company's identity provider vouches for its people: an ID token is traded for an assertion to a server's
+//! authorization server (Enterprise-Managed Authorization).
+
+use super::Http;
+use super::error::AuthorizeError;
+use super::fetch::{Body, Fetcher};
+use super::guard::{Guard, Reach};
+use super::means::Assertions;
+use async_trait::async_trait;
+use serde::Deserialize;
+use std::sync::Arc;
+use toolbooth_core::secret::SecretText;
+use tracing::debug;
+use url::form_urlencoded::Serializer;
+
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:token-type:id-jag";
+
+/// An identity provider that knows the person on whose behalf the gateway acts.
+pub struct IdentityProvider {
+    /// Where it exchanges tokens.
+    pub token_endpoint: String,
+    /// The gateway's client id there.
+    pub client_id: String,
+    /// The person's ID token, issued to that client.
+    pub id_token: SecretText,
+    /// What carries the request.
+    pub http: Arc<dyn Http>,
+}
+
+#[derive(Deserialize)]
+struct Exchanged {
+    access_token: String,
+    issued_token_type: String,
+}
+
+#[async_trait]
+impl Assertions for IdentityProvider {
+    async fn assertion(&self, issuer: &str, resource: &str) -> Result<SecretText, AuthorizeError> {
+        let form = Serializer::new(String::new())
+            .append_pair("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange")
+            .append_pair("requested_token_type", ASSERTION_TYPE)
+            .append_pair("audience", issuer)
+            .append_pair("resource", resource)
+            .append_pair("subject_token", self.id_token.expose())
+            .append_pair("subject_token_type", "urn:ietf:params:oauth:token-type:id_token")
+            .append_pair("client_id", &self.client_id)
+            .finish();
+        // The operator configured the provider, so its own place is the measure of what is allowed.
+        let refused = |error: &dyn std::fmt::Display| {
+            debug!(%error, "the identity provider gave no assertion");
+            AuthorizeError::NoAssertion
+        };
+        let guard = Guard::new(&self.token_endpoint, Some(Reach::Public)).map_err(|error| refused(&error))?;
+        let fetcher = Fetcher { http: &*self.http, guard: &guard };
+        let answer = fetcher.post("identity provider", &self.token_endpoint, Body::Form(form), None).await;
+        let answer = answer.map_err(|error| refused(&error))?;
+        match answer.json::<Exchanged>() {
+            Some(exchanged)
+                if answer.status.is_success() && exchanged.issued_token_type == ASSERTION_TYPE =>
+            {
+                Ok(SecretText::expanded("${id_jag}", exchanged.access_token))
+            }
+            _ => Err(refused(&answer.status)),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A client's own signing key, for authorization servers that take signatures instead of secrets.
+
+use super::error::OAuthError;
+use super::login::random_text;
+use super::record::unix_now;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
+use serde_json::{Value, json};
+use toolbooth_core::fault::{Blame, Fault};
+use toolbooth_core::secret::SecretText;
+
+/// An assertion is used at once; a minute allows for clocks that differ.
+const ASSERTION_SECONDS: u64 = 60;
+
+/// A private key that signs as ES256 or RS256.
+pub struct SigningKey(Pair);
+
+enum Pair {
+    Es256(Box<EcdsaKeyPair>),
+    Rs256(Box<RsaKeyPair>),
+}
+
+/// The text is not a key that can sign.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the signing key is not a PKCS#8 PEM of a P-256 or RSA key")]
+pub struct KeyError;
+
+impl Fault for KeyError {
+    fn code(&self) -> &'static str {
+        "oauth.bad-key"
+    }
+    fn blame(&self) -> Blame {
+        Blame::Gateway
+    }
+    fn hint(&self) -> Option<String> {
+        Some("`openssl pkcs8 -topk8 -nocrypt -in key.pem` converts older forms".into())
+    }
+}
+
+impl SigningKey {
+    /// Reads a PKCS#8 key in PEM.
+    pub fn from_pem(pem: &SecretText) -> Result<Self, KeyError> {
+        let body = pem.expose().trim().strip_prefix("-----BEGIN PRIVATE KEY-----");
+        let body = body.and_then(|body| body.strip_suffix("-----END PRIVATE KEY-----")).ok_or(KeyError)?;
+        let compact: String = body.split_whitespace().collect();
+        let der = STANDARD.decode(compact).map_err(|_| KeyError)?;
+        let random = SystemRandom::new();
+        match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der, &random) {
+            Ok(pair) => Ok(Self(Pair::Es256(Box::new(pair)))),
+            Err(_) => {
+                let pair = RsaKeyPair::from_pkcs8(&der).map_err(|_| KeyError)?;
+                Ok(Self(Pair::Rs256(Box::new(pair))))
+            }
+        }
+    }
+
+    /// A JWT by which the client `id` proves itself to `issuer`.
+    pub(super) fn client_assertion(&self, id: &str, issuer: &str) -> Result<SecretText, OAuthError> {
+        let now = unix_now();
+        self.sign(json!({
+            "iss": id,
+            "sub": id,
+            "aud": issuer,
+            "iat": now,
+            "exp": now + ASSERTION_SECONDS,
+            "jti": random_text()?,
+        }))
+    }
+
+    fn sign(&self, claims: Value) -> Result<SecretText, OAuthError> {
+        let algorithm = match &self.0 {
+            Pair::Es256(_) => "ES256",
+            Pair::Rs256(_) => "RS256",
+        };
+        let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let head = json!({"alg": algorithm, "typ": "JWT"});
+        let message = format!("{}.{}", encode(&head), encode(&claims));
+        let random = SystemRandom::new();
+        // Signing fails only for want of randomness.
+        let signature = match &self.0 {
+            Pair::Es256(pair) => {
+                let signature =
+                    pair.sign(&random, message.as_bytes()).map_err(|_| OAuthError::NoRandomness)?;
+                signature.as_ref().to_vec()
+            }
+            Pair::Rs256(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &random, message.as_bytes(), &mut signature)
+                    .map_err(|_| OAuthError::NoRandomness)?;
+                signature
+            }
+        };
+        let signed = format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature));
+        Ok(SecretText::expanded("${client_assertion}", signed))
+    }
+}
