@@ -23,11 +23,11 @@ pub struct Process {
 
 /// Where in its life a process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only a reaper tells the stages apart"))]
 pub(super) enum Life {
     /// On its way.
     Starting,
     /// Alive under this process id.
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     Running(u32),
     /// The server ended; others of its tree may still be about.
     Ended(Exit),

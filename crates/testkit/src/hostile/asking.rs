@@ -1,0 +1,77 @@
+//! A server that asks back: for input, for a sample of the model, for roots, also when nobody called it.
+
+use super::wire::{Call, Temper, Wire, ok_tool, tool, unknown};
+use serde_json::{Value, json};
+
+/// Asks the client in the middle of calls; optionally for roots before anything else.
+pub struct Asks {
+    opening: Opening,
+    asked: u64,
+}
+
+#[derive(PartialEq, Eq)]
+enum Opening {
+    Quiet,
+    AsksForRoots,
+}
+
+impl Asks {
+    /// `roots` as argument makes it ask for roots right after the handshake.
+    pub fn new(argument: &str) -> Self {
+        let opening = if argument == "roots" { Opening::AsksForRoots } else { Opening::Quiet };
+        Self { opening, asked: 0 }
+    }
+}
+
+impl Temper for Asks {
+    fn name(&self) -> &'static str {
+        "hostile-asks"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        vec![
+            ok_tool(),
+            tool("ask_name", "Asks the user for a name and returns the answer.", json!({})),
+            tool("sample", "Asks the client's model and returns the answer.", json!({})),
+            tool("roots", "Asks for the client's roots and returns the answer.", json!({})),
+        ]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        let (method, params) = match call.tool.as_str() {
+            "ask_name" => ("elicitation/create", name_form()),
+            "sample" => ("sampling/createMessage", sample()),
+            "roots" => ("roots/list", json!({})),
+            _ => return unknown(call, wire),
+        };
+        self.asked += 1;
+        let Some(answer) = wire.ask(&format!("question-{}", self.asked), method, params) else { return };
+        let shown = answer.get("result").or_else(|| answer.get("error")).cloned().unwrap_or_default();
+        wire.answer_text(&call.id, &shown.to_string());
+    }
+
+    fn after(&mut self, method: &str, wire: &mut Wire) {
+        if method == "initialize" && self.opening == Opening::AsksForRoots {
+            wire.request("unsolicited-roots", "roots/list", json!({}));
+        }
+    }
+}
+
+fn name_form() -> Value {
+    json!({
+        "mode": "form",
+        "message": "What is your name?",
+        "requestedSchema": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "description": "Your name."}},
+            "required": ["name"],
+        },
+    })
+}
+
+fn sample() -> Value {
+    json!({
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Say a word."}}],
+        "maxTokens": 16,
+    })
+}

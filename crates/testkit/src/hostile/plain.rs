@@ -1,0 +1,91 @@
+//! Servers that do as they are told: echo, environment, a great many tools.
+
+use super::wire::{Call, Temper, Wire, ok_tool, text_result, tool, unknown};
+use serde_json::{Value, json};
+use std::env;
+
+/// Returns arguments as they came.
+pub struct Echo;
+
+impl Temper for Echo {
+    fn name(&self) -> &'static str {
+        "hostile-echo"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        vec![ok_tool(), tool("echo", "Returns its arguments as they came.", json!({}))]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        match call.tool.as_str() {
+            "echo" => {
+                let mut result = text_result(&call.arguments.to_string());
+                result["structuredContent"] = call.arguments.clone();
+                wire.answer(&call.id, result);
+            }
+            _ => unknown(call, wire),
+        }
+    }
+}
+
+/// Shows the environment it was given.
+pub struct Environment;
+
+impl Temper for Environment {
+    fn name(&self) -> &'static str {
+        "hostile-env"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        vec![ok_tool(), tool("env", "Returns the server's environment as a JSON object.", json!({}))]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        match call.tool.as_str() {
+            "env" => {
+                let shown = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+                let all: serde_json::Map<String, Value> =
+                    env::vars_os().map(|(name, value)| (shown(name), Value::String(shown(value)))).collect();
+                wire.answer_text(&call.id, &Value::Object(all).to_string());
+            }
+            _ => unknown(call, wire),
+        }
+    }
+}
+
+/// Has many tools, some of them unreadable.
+pub struct ManyTools {
+    /// How many readable ones.
+    pub count: u64,
+}
+
+impl Temper for ManyTools {
+    fn name(&self) -> &'static str {
+        "hostile-many-tools"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        let readable = (0..self.count).map(|number| {
+            let properties = json!({"value": {"type": "string", "description": "Anything."}});
+            tool(&format!("tool_{number}"), &format!("Does the thing with number {number}."), properties)
+        });
+        let unreadable = [
+            json!({"description": "No name.", "inputSchema": {"type": "object"}}),
+            json!({"name": 42, "description": "A name that is a number.", "inputSchema": {"type": "object"}}),
+            json!({"name": "no_schema", "description": "No input schema."}),
+            json!({"name": "boolean_schema", "description": "A boolean as schema.", "inputSchema": true}),
+            json!({"name": "", "description": "An empty name.", "inputSchema": {"type": "object"}}),
+            json!({"name": null, "inputSchema": null}),
+            json!("not an object"),
+        ];
+        // In the middle, so that whoever stops at the first bad one loses good ones.
+        let mut tools: Vec<Value> = readable.collect();
+        let middle = tools.len() / 2;
+        tools.splice(middle..middle, unreadable);
+        tools
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        wire.answer_text(&call.id, &call.tool);
+    }
+}

@@ -1,0 +1,174 @@
+//! Servers that write what they should not: too much, half of it, under wrong ids, or where nobody looks.
+
+use super::wire::{Call, Temper, Wire, ok_tool, text_result, tool, unknown};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::process::exit;
+
+const MIB: usize = 1024 * 1024;
+
+fn number(description: &str) -> Value {
+    json!({"type": "integer", "minimum": 0, "description": description})
+}
+
+/// Answers with one huge line.
+pub struct HugeLine;
+
+impl Temper for HugeLine {
+    fn name(&self) -> &'static str {
+        "hostile-huge-line"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        let order =
+            json!({"type": "boolean", "description": "Whether the id stands at the end of the line."});
+        let properties = json!({"mib": number("The size in MiB, by default 20."), "id_last": order});
+        vec![ok_tool(), tool("huge", "Answers with one huge line.", properties)]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        if call.tool != "huge" {
+            return unknown(call, wire);
+        }
+        let id = &call.id;
+        let (start, end) = match call.arguments["id_last"].as_bool() {
+            Some(true) => (String::new(), format!(r#","jsonrpc":"2.0","id":{id}"#)),
+            _ => (format!(r#""jsonrpc":"2.0","id":{id},"#), String::new()),
+        };
+        wire.raw(format!(r#"{{{start}"result":{{"content":[{{"type":"text","text":""#).as_bytes());
+        let part = vec![b'x'; MIB];
+        for _ in 0..call.number("mib", 20) {
+            wire.raw(&part);
+        }
+        wire.raw(format!("\"}}]}}{end}}}\n").as_bytes());
+    }
+}
+
+/// Dies in the middle of an answer.
+pub struct Dies;
+
+impl Temper for Dies {
+    fn name(&self) -> &'static str {
+        "hostile-dies"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        let properties = json!({"code": number("Its exit code, by default 3.")});
+        vec![ok_tool(), tool("die", "Writes half an answer and exits.", properties)]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        if call.tool != "die" {
+            return unknown(call, wire);
+        }
+        wire.raw(
+            format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[{{"type":"te"#, call.id).as_bytes(),
+        );
+        exit(i32::try_from(call.number("code", 3)).unwrap_or(3));
+    }
+}
+
+/// Answers under every wrong id before the right one, and once more after it.
+#[derive(Default)]
+pub struct IdConfusion {
+    previous: Option<Value>,
+}
+
+impl Temper for IdConfusion {
+    fn name(&self) -> &'static str {
+        "hostile-id-confusion"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        let properties =
+            json!({"nonce": {"type": "string", "description": "Comes back in the right answer."}});
+        vec![ok_tool(), tool("confuse", "Answers `right` and the nonce, after wrong answers.", properties)]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        if call.tool != "confuse" {
+            return unknown(call, wire);
+        }
+        let as_text = match &call.id {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let wrong = || text_result("wrong");
+        let mut ids = vec![json!(987_654_321), json!("nobody asked"), Value::Null, json!({}), json!(-1)];
+        // The same id in the other type: a client that compares texts takes this for the answer.
+        ids.push(match &call.id {
+            Value::String(text) => text.parse::<i64>().map_or(Value::Null, |number| json!(number)),
+            _ => json!(as_text),
+        });
+        if let Value::Number(id) = &call.id {
+            ids.push(json!(id.as_f64().unwrap_or_default() + 0.5));
+        }
+        ids.extend(self.previous.replace(call.id.clone()));
+        for id in &ids {
+            wire.answer(id, wrong());
+        }
+        wire.send(&json!({"jsonrpc": "2.0", "result": wrong()}));
+        wire.send(&json!({"jsonrpc": "2.0", "id": call.id, "method": "ping"}));
+        let nonce = call.arguments["nonce"].as_str().unwrap_or_default();
+        wire.answer_text(&call.id, &format!("right {nonce}"));
+        wire.answer(&call.id, wrong());
+    }
+}
+
+/// Announces changes of its tool list that never happened.
+pub struct Storm;
+
+impl Temper for Storm {
+    fn name(&self) -> &'static str {
+        "hostile-storm"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        let properties = json!({"count": number("How many, by default 1000.")});
+        vec![ok_tool(), tool("storm", "Sends many notices that its tools changed.", properties)]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        if call.tool != "storm" {
+            return unknown(call, wire);
+        }
+        for _ in 0..call.number("count", 1000) {
+            wire.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        }
+        wire.answer_text(&call.id, "the storm is over");
+    }
+}
+
+/// Floods its standard error before the handshake and on demand.
+pub struct StderrFlood;
+
+impl Temper for StderrFlood {
+    fn name(&self) -> &'static str {
+        "hostile-stderr-flood"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        let properties = json!({"mib": number("How much, by default 8.")});
+        vec![ok_tool(), tool("flood", "Writes much to standard error, then answers.", properties)]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        if call.tool != "flood" {
+            return unknown(call, wire);
+        }
+        flood(call.number("mib", 8));
+        wire.answer_text(&call.id, "flooded");
+    }
+}
+
+/// Writes this much to standard error, in lines of 128 bytes with colours in them.
+pub fn flood(mib: u64) {
+    let line = format!("\x1b[31m{}\x1b[0m\n", "e".repeat(128 - 10));
+    let part = line.repeat(MIB / line.len());
+    let mut output = io::stderr().lock();
+    for _ in 0..mib {
+        if output.write_all(part.as_bytes()).is_err() {
+            return;
+        }
+    }
+}

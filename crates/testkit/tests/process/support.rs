@@ -1,0 +1,181 @@
+//! What the tests share: launches of the hostile executable, a small client, and eyes on `/proc`.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::time::{sleep, timeout};
+use toolbooth_core::secret::SecretText;
+use toolbooth_upstream::process::{Frame, Launch, LineReader, Process, Reaper, StderrTail};
+
+pub const HOSTILE: &str = env!("CARGO_BIN_EXE_toolbooth-hostile");
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A launch of any program under the hostile executable's reaper.
+pub fn launch(command: &str, args: &[&str]) -> Launch {
+    Launch {
+        command: SecretText::plain(command),
+        args: args.iter().map(|arg| SecretText::plain(*arg)).collect(),
+        cwd: None,
+        env: vec![("PATH".into(), SecretText::plain("/usr/local/bin:/usr/bin:/bin"))],
+        reaper: Reaper { program: PathBuf::from(HOSTILE), args: vec!["reaper".into()] },
+    }
+}
+
+/// Starts the hostile executable in a mode.
+pub fn hostile(args: &[&str]) -> Process {
+    launch(HOSTILE, args).spawn().unwrap()
+}
+
+/// Starts a shell script as a server.
+pub fn shell(script: &str) -> Process {
+    launch("sh", &["-c", script]).spawn().unwrap()
+}
+
+/// A text that no other process of this machine carries.
+pub fn token() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("marked-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The living processes whose command line holds the token.
+pub fn marked(token: &str) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+        .filter(|(_, path)| {
+            fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(token))
+        })
+        .map(|(pid, _)| pid)
+        .collect()
+}
+
+/// Waits until as many processes carry the token.
+pub async fn marked_reach(token: &str, count: usize) {
+    let start = Instant::now();
+    while marked(token).len() < count {
+        assert!(start.elapsed() < PATIENCE, "only {:?} of {count} processes came up", marked(token));
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until no process carries the token, and tells how long that took.
+pub async fn marked_vanish(token: &str) -> Duration {
+    let start = Instant::now();
+    while !marked(token).is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(5), "left after 5 s: {:?}", marked(token));
+        sleep(Duration::from_millis(5)).await;
+    }
+    start.elapsed()
+}
+
+/// One field of `/proc/PID/stat`, counted from the state, which is 0.
+pub fn stat(pid: u32, field: usize) -> String {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.split(' ').nth(field).unwrap().to_owned()
+}
+
+/// The id of a server that is about to run.
+pub async fn server_pid(process: &Process) -> u32 {
+    timeout(PATIENCE, async {
+        loop {
+            if let Some(pid) = process.server_pid() {
+                return pid;
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .unwrap()
+}
+
+/// A client of one server, as simple as it gets.
+pub struct Client {
+    pub process: Process,
+    pub stdin: ChildStdin,
+    pub lines: LineReader<ChildStdout>,
+    pub stderr: StderrTail,
+    next_id: u64,
+}
+
+impl Client {
+    pub fn new(mut process: Process) -> Self {
+        let stderr = StderrTail::new();
+        stderr.follow("hostile", process.stderr.take().unwrap());
+        let stdin = process.stdin.take().unwrap();
+        let lines = LineReader::new(process.stdout.take().unwrap(), 16 << 20);
+        Self { process, stdin, lines, stderr, next_id: 0 }
+    }
+
+    /// Starts a mode and does the handshake.
+    pub async fn connect(args: &[&str]) -> Self {
+        let mut client = Self::new(hostile(args));
+        let asked = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let answer = client.request("initialize", asked).await;
+        assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        client
+    }
+
+    pub async fn send(&mut self, message: &Value) {
+        self.stdin.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Sends a request without waiting; returns its id.
+    pub async fn ask(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        id
+    }
+
+    pub async fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params).await;
+        self.answer(id).await
+    }
+
+    /// The text of a tool's answer.
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> String {
+        let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments})).await;
+        answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+
+    /// The names of all readable tools.
+    pub async fn tools(&mut self) -> Vec<String> {
+        let answer = self.request("tools/list", json!({})).await;
+        let tools = answer["result"]["tools"].as_array().unwrap();
+        tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// The next message that is JSON and an object.
+    pub async fn message(&mut self) -> Value {
+        loop {
+            if let Frame::Line(line) = self.frame().await
+                && let Ok(message @ Value::Object(_)) = serde_json::from_slice(&line)
+            {
+                return message;
+            }
+        }
+    }
+
+    async fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.message().await;
+            if message.get("method").is_none() && message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    pub async fn frame(&mut self) -> Frame {
+        let frame = timeout(PATIENCE, self.lines.next()).await;
+        frame.expect("an answer in time").unwrap().expect("the server still speaks")
+    }
+}
