@@ -105,7 +105,7 @@ async fn a_move_to_another_authorization_server_takes_nothing_along() {
     let other = "https://other.example.com";
     let world = World::new();
     let authorizer = world.authorizer();
-    world.net.token(200, issued("t1", "r1", 3600));
+    world.net.token(200, issued("old-access", "old-refresh", 3600));
     world.net.token(200, issued("t2", "r2", 3600));
     authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
     world.net.sent();
@@ -117,7 +117,7 @@ async fn a_move_to_another_authorization_server_takes_nothing_along() {
     assert_eq!(token(&authorizer).await.as_deref(), Some("t2"));
     assert_eq!(world.person.asked("client_id").as_deref(), Some("known-there"));
     let sent = world.net.sent().join("\n");
-    assert!(!sent.contains("registered") && !sent.contains("r1") && !sent.contains("t1"), "{sent}");
+    assert!(!sent.contains("registered") && !sent.contains("old-"), "{sent}");
     assert!(
         world.vault.0.lock().unwrap()["oauth/tokens https://as.example.com https://mcp.example.com/mcp"]
             .is_empty()
