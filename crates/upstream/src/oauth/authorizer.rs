@@ -4,7 +4,7 @@ use super::challenge::Challenge;
 use super::discovery::{self, AuthServer, Route};
 use super::error::{OAuthError, clip};
 use super::fetch::Fetcher;
-use super::guard::{Guard, Reach};
+use super::guard::{Guard, Reach, origin_of};
 use super::means::{Means, Wish};
 use super::record::{Client, Records, Tokens, Trail};
 use super::registration::client_for;
@@ -25,6 +25,9 @@ const MOST_AUTHORIZATIONS: usize = 3;
 const WINDOW: Duration = Duration::from_secs(300);
 /// A token that was just renewed and is refused again is not renewed once more.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(60);
+
+/// After a renewal that failed for want of an answer, calls go on without for this long instead of queueing up.
+const STUMBLE_PAUSE: Duration = Duration::from_secs(10);
 
 /// What to do with a request that the server refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +79,7 @@ struct Flow {
     server: Option<AuthServer>,
     authorizations: VecDeque<Instant>,
     renewed: Option<Instant>,
+    stumbled: Option<Instant>,
 }
 
 /// What a refused request went out with.
@@ -83,6 +87,14 @@ enum Sent<'a> {
     Unknown,
     Nothing,
     Token(&'a SecretText),
+}
+
+/// What a look into the vault brought.
+#[derive(PartialEq, Eq)]
+enum Recalled {
+    Nothing,
+    /// Tokens that were not at hand before and can be sent.
+    News,
 }
 
 /// What a refusal asks for.
@@ -138,10 +150,14 @@ impl Authorizer {
         if let Some(ready) = self.ready() {
             return ready;
         }
+        if flow.stumbled.is_some_and(|at| at.elapsed() < STUMBLE_PAUSE) {
+            return None;
+        }
         match self.renew_for_call(&mut flow).await {
             Ok(login) => Some(secret(&login.tokens)),
             Err(error) => {
-                warn!(%error, "the token for {} could not be renewed", clip(&self.server));
+                flow.stumbled = Some(Instant::now());
+                warn!(%error, "the token for {} could not be renewed", self.name());
                 None
             }
         }
@@ -187,9 +203,9 @@ impl Authorizer {
         };
         let before = self.at_desk(|desk| desk.turns);
         let mut flow = self.flow.lock().await;
-        self.recall().await;
+        let recalled = self.recall().await;
         let now = self.at_desk(|desk| desk.turns);
-        if now.won != before.won || self.is_outdated(&sent) {
+        if now.won != before.won || recalled == Recalled::News || self.is_outdated(&sent) {
             return Ok(Next::Retry);
         }
         if now.lost != before.lost {
@@ -213,11 +229,7 @@ impl Authorizer {
         let login = self.login();
         let challenged = Scopes::parse(challenge.scope.as_deref().unwrap_or_default());
         if need == Need::MoreScopes && login.as_ref().is_some_and(|l| l.trail.requested.covers(&challenged)) {
-            info!(
-                scopes = challenged.joined(),
-                "{} wants scopes that were already asked for",
-                clip(&self.server)
-            );
+            info!(scopes = challenged.joined(), "{} wants scopes that were already asked for", self.name());
             return Ok(Next::GiveUp);
         }
         let guard = Guard::new(&self.server, self.reach)?;
@@ -235,16 +247,19 @@ impl Authorizer {
                 Err(error) => return Err(error),
             }
         }
+        self.check_binding(&route.server.issuer).await?;
+        let unattended = self.means.are_unattended(&route.server, &self.entry);
+        if !unattended && self.browser.is_none() {
+            return Err(OAuthError::NeedsLogin { server: self.name() });
+        }
         if !flow.may_authorize() {
-            warn!("{} refuses every token; no more logins for a while", clip(&self.server));
+            warn!("{} refuses every token; no more logins for a while", self.name());
             return Ok(Next::GiveUp);
         }
-        self.check_binding(&route.server.issuer).await?;
         let records = Records(&*self.vault);
         let scopes =
             route.scopes(challenged, earlier.as_ref().map(|l| &l.trail.requested), &self.entry.scopes);
         let client = client_for(&route.server, &self.entry, &self.identity, &fetcher, &records).await?;
-        let unattended = self.means.are_unattended(&route.server, &client);
         let Route { resource, server, .. } = route;
         let wish = Wish { server: &server, client: &client, resource: &resource, scopes: &scopes };
         let tokens = self.obtain(&fetcher, &wish).await?;
@@ -277,7 +292,7 @@ impl Authorizer {
 
     /// Renews the token at hand before a call, finding its authorization server again if need be.
     async fn renew_for_call(&self, flow: &mut Flow) -> Result<Arc<Login>, OAuthError> {
-        let login = self.login().ok_or_else(|| OAuthError::NeedsLogin { server: clip(&self.server) })?;
+        let login = self.login().ok_or_else(|| OAuthError::NeedsLogin { server: self.name() })?;
         let guard = Guard::new(&self.server, self.reach)?;
         let fetcher = Fetcher { http: &*self.http, guard: &guard };
         let server = match flow.server.take().filter(|server| server.issuer == login.trail.issuer) {
@@ -300,11 +315,11 @@ impl Authorizer {
         server: &AuthServer,
         login: &Login,
     ) -> Result<Arc<Login>, OAuthError> {
+        if !self.means.are_unattended(server, &self.entry) {
+            return Err(OAuthError::NeedsLogin { server: self.name() });
+        }
         let records = Records(&*self.vault);
         let client = client_for(server, &self.entry, &self.identity, fetcher, &records).await?;
-        if !self.means.are_unattended(server, &client) {
-            return Err(OAuthError::NeedsLogin { server: clip(&self.server) });
-        }
         let trail = login.trail.clone();
         let wish = Wish { server, client: &client, resource: &trail.resource, scopes: &trail.requested };
         let tokens = self.obtain(fetcher, &wish).await?;
@@ -336,7 +351,7 @@ impl Authorizer {
             Ok(mut tokens) => {
                 // An authorization server that does not rotate leaves the old one in force.
                 tokens.refresh = tokens.refresh.or_else(|| login.tokens.refresh.clone());
-                debug!("the token for {} was renewed", clip(&self.server));
+                debug!("the token for {} was renewed", self.name());
                 Ok(self.keep(trail, tokens).await)
             }
             Err(OAuthError::TokenRefused { issuer, error }) => {
@@ -363,24 +378,31 @@ impl Authorizer {
         login
     }
 
-    /// Takes up what an earlier run left, once.
-    async fn recall(&self) {
-        if self.at_desk(|desk| desk.recalled) {
-            return;
-        }
+    /// Takes up what the vault holds: from an earlier run, another replica, or a login in another process.
+    async fn recall(&self) -> Recalled {
         let records = Records(&*self.vault);
-        let login = match records.trail(&self.server).await {
-            Some(trail) => {
+        let stored = match records.trail(&self.server).await {
+            Some(trail) if self.is_mine(&trail) => {
                 let tokens = records.tokens(&trail.issuer, &trail.resource).await;
                 tokens.map(|tokens| Arc::new(Login { trail, tokens }))
             }
-            None => None,
+            _ => None,
         };
-        // A record that speaks for another resource is not this server's, however it got there.
-        let login = login.filter(|login| {
-            Guard::new(&self.server, None).is_ok_and(|guard| guard.is_covered_by(&login.trail.resource))
-        });
-        self.at_desk(|desk| (desk.recalled, desk.login) = (true, login));
+        self.at_desk(|desk| {
+            let known = desk.login.as_ref().map(|login| &login.tokens);
+            let is_news = stored.as_ref().is_some_and(|stored| Some(&stored.tokens) != known);
+            desk.recalled = true;
+            // A vault that lost what it was given must not cost the login at hand.
+            desk.login = stored.or(desk.login.take());
+            let is_fresh = desk.login.as_ref().is_some_and(|login| login.tokens.is_fresh());
+            if is_news && is_fresh { Recalled::News } else { Recalled::Nothing }
+        })
+    }
+
+    /// A record that speaks for another resource or client is not this server's, however it got there.
+    fn is_mine(&self, trail: &Trail) -> bool {
+        let covers = Guard::new(&self.server, None).is_ok_and(|guard| guard.is_covered_by(&trail.resource));
+        covers && self.entry.client_id.as_ref().is_none_or(|id| id.expose() == trail.client_id)
     }
 
     /// The answer to [`bearer`](Self::bearer) where it needs no waiting.
@@ -400,6 +422,11 @@ impl Authorizer {
             Sent::Nothing => true,
             Sent::Token(sent) => sent.expose() != login.tokens.access,
         }
+    }
+
+    /// The server's name for messages; its address may hold secrets.
+    fn name(&self) -> String {
+        origin_of(&self.server)
     }
 
     fn login(&self) -> Option<Arc<Login>> {

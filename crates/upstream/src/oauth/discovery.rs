@@ -87,7 +87,7 @@ pub(super) async fn find_route(
     };
     let resource = document.resource.unwrap_or_default();
     if !guard.is_covered_by(&resource) {
-        let server = clip(guard.server().as_str());
+        let server = guard.origin();
         return Err(OAuthError::ResourceMismatch { server, resource: clip(&resource) });
     }
     let scopes = document.scopes_supported.unwrap_or_default();
@@ -98,7 +98,7 @@ pub(super) async fn find_route(
     }
     // The one that already knows this gateway goes first; the rest stay in the resource's order.
     issuers.sort_by_key(|issuer| Some(issuer.as_str()) != known);
-    let mut failure = OAuthError::NoAuthorizationServer { server: clip(guard.server().as_str()) };
+    let mut failure = OAuthError::NoAuthorizationServer { server: guard.origin() };
     for (position, issuer) in issuers.iter().take(MOST_ISSUERS).enumerate() {
         match describe(fetcher, issuer).await {
             Ok(server) => return Ok(Route { resource, resource_scopes, server }),

@@ -14,6 +14,9 @@ pub enum HttpError {
     /// The body was longer than allowed.
     #[error("the answer is too long")]
     TooLarge,
+    /// It is out of order for now: a server error, or too many requests.
+    #[error("it answered with status {0}")]
+    Failing(u16),
     /// The host's address lies outside the request's [`Reach`](super::Reach).
     #[error("the address is not allowed")]
     Blocked,

@@ -78,6 +78,12 @@ impl Fetcher<'_> {
     ) -> Result<Answer, OAuthError> {
         let (url, reach) = self.guard.admit(what, url)?;
         let response = self.send(Method::POST, &url, reach, Some(body), authorization).await?;
+        let status = response.status();
+        // An outage is not a refusal: nothing may be given up because of it.
+        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            let host = clip(url.host_str().unwrap_or_default());
+            return Err(OAuthError::Unreachable { host, cause: HttpError::Failing(status.as_u16()) });
+        }
         Ok(Answer { status: response.status(), body: response.into_body() })
     }
 

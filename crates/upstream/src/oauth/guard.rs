@@ -108,7 +108,9 @@ pub(super) struct Guard {
 impl Guard {
     /// The rules that follow from `server`; `widened` is what the transport knows from resolving its name.
     pub(super) fn new(server: &str, widened: Option<Reach>) -> Result<Self, OAuthError> {
-        let url = usable("server url", server)?;
+        // The configured address may hold secrets, so only its origin is ever shown.
+        let url = usable("server url", server)
+            .map_err(|_| OAuthError::InsecureUrl { what: "server url", url: origin_of(server) })?;
         let own = match url.host() {
             Some(Host::Domain(name)) if is_localhost(name) => Reach::Loopback,
             Some(Host::Ipv4(v4)) => Reach::of(v4.into()),
@@ -121,6 +123,11 @@ impl Guard {
     /// The server's own URL.
     pub(super) fn server(&self) -> &Url {
         &self.server
+    }
+
+    /// The server's name for messages.
+    pub(super) fn origin(&self) -> String {
+        clip(&self.server.origin().ascii_serialization())
     }
 
     /// Admits `url`, with the reach that its request must carry, or says why not.
@@ -163,6 +170,7 @@ impl Guard {
     pub(super) fn canonical_resource(&self) -> String {
         let mut url = self.server.clone();
         url.set_fragment(None);
+        url.set_query(None);
         match url.as_str().strip_suffix('/') {
             Some(bare) if url.path() == "/" => bare.into(),
             _ => url.into(),
@@ -178,6 +186,11 @@ pub(super) fn is_loopback(uri: &Url) -> bool {
         Some(Host::Ipv6(v6)) => v6.is_loopback(),
         None => false,
     }
+}
+
+/// The part of an address that holds no secrets.
+pub(super) fn origin_of(url: &str) -> String {
+    Url::parse(url).map_or_else(|_| "(not a URL)".into(), |url| clip(&url.origin().ascii_serialization()))
 }
 
 fn is_localhost(name: &str) -> bool {

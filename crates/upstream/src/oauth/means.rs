@@ -1,7 +1,7 @@
 //! By what means a token is obtained: a person who agrees, or something the gateway holds itself.
 
 use super::discovery::AuthServer;
-use super::error::{AuthorizeError, OAuthError, clip};
+use super::error::{AuthorizeError, OAuthError};
 use super::fetch::Fetcher;
 use super::key::SigningKey;
 use super::record::{Client, Tokens};
@@ -11,6 +11,7 @@ use super::{Browser, login};
 use async_trait::async_trait;
 use std::sync::Arc;
 use toolbooth_core::secret::SecretText;
+use toolbooth_core::server::OAuthEntry;
 
 /// By what means the gateway authorizes itself.
 #[derive(Clone, Default)]
@@ -42,9 +43,9 @@ pub(super) struct Wish<'a> {
 
 impl Means {
     /// Whether tokens from `server` can be had at any time, without anyone's attention.
-    pub(super) fn are_unattended(&self, server: &AuthServer, client: &Client) -> bool {
+    pub(super) fn are_unattended(&self, server: &AuthServer, entry: &OAuthEntry) -> bool {
         match self {
-            Self::Person => server.is_for_machines() && client.secret.is_some(),
+            Self::Person => server.is_for_machines() && entry.client_secret.is_some(),
             Self::Key(_) | Self::Assertion(_) => true,
         }
     }
@@ -67,10 +68,12 @@ impl Means {
                 let assertion = source.assertion(&server.issuer, resource).await?;
                 request(Grant::Assertion { scopes, assertion: assertion.expose() }).await
             }
-            Self::Person if self.are_unattended(server, client) => request(Grant::Credentials(scopes)).await,
+            Self::Person if server.is_for_machines() && client.secret.is_some() => {
+                request(Grant::Credentials(scopes)).await
+            }
             Self::Person => {
-                let needs_login = || OAuthError::NeedsLogin { server: clip(fetcher.guard.server().as_str()) };
-                let browser = browser.ok_or_else(needs_login)?;
+                let browser =
+                    browser.ok_or_else(|| OAuthError::NeedsLogin { server: fetcher.guard.origin() })?;
                 let code = login::ask(browser, server, client, resource, scopes).await?;
                 request(Grant::Code { code: &code.code, verifier: &code.verifier }).await
             }

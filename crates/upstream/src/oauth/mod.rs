@@ -51,6 +51,9 @@ pub trait Browser: Send + Sync {
 }
 
 /// Keeps credentials between runs. The values are secrets; an empty value means "forgotten".
+///
+/// One vault holds the credentials of one configured server for one principal: two entries with the same address
+/// can stand for two accounts. Replicas share it, and so does a login that happens in another process.
 #[async_trait]
 pub trait TokenVault: Send + Sync {
     /// What was saved under `key`.

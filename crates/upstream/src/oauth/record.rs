@@ -4,10 +4,14 @@
 //! server, or for one resource, can be taken for another's.
 
 use super::TokenVault;
+use super::guard::origin_of;
 use super::scopes::Scopes;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -139,8 +143,10 @@ impl Records<'_> {
 }
 
 // A space cannot occur in a URL, so no two keys can run together.
-fn trail_key(server: &str) -> String {
-    format!("oauth/trail {server}")
+pub(super) fn trail_key(server: &str) -> String {
+    // The address may hold secrets and keys are not kept as carefully as values.
+    let digest = Sha256::digest(server.as_bytes());
+    format!("oauth/trail {} {}", origin_of(server), URL_SAFE_NO_PAD.encode(&digest[..16]))
 }
 
 fn client_key(issuer: &str) -> String {

@@ -71,7 +71,7 @@ fn is_usable(client: &Client, identity: &ClientIdentity) -> bool {
 struct Registered {
     client_id: String,
     client_secret: Option<String>,
-    client_secret_expires_at: Option<u64>,
+    client_secret_expires_at: Option<serde_json::Value>,
     token_endpoint_auth_method: Option<String>,
 }
 
@@ -122,7 +122,7 @@ async fn register(
         auth,
         redirect_uri: identity.redirect_uri.clone(),
         // Zero means never.
-        expires_at: registered.client_secret_expires_at.filter(|end| *end != 0),
+        expires_at: registered.client_secret_expires_at.and_then(|end| end.as_u64()).filter(|end| *end != 0),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Tokens over time: renewal, step-up, moves to another authorization server, restarts.
 
 use super::world::*;
+use crate::oauth::record::trail_key;
 use crate::oauth::{Next, OAuthError};
 use serde_json::json;
 use std::time::Duration;
@@ -134,6 +135,7 @@ async fn a_configured_client_stays_with_its_authorization_server() {
 
     // A restart does not loosen the bond.
     let authorizer = world.authorizer();
+    assert_eq!(token(&authorizer).await.as_deref(), Some("t1"));
     let error = authorizer.challenged(401, Some(CHALLENGE)).await.unwrap_err();
     assert_eq!(error, OAuthError::IssuerChanged { was: ISSUER.into(), now: other.into() });
     authorizer.forget().await;
@@ -149,9 +151,10 @@ async fn tokens_survive_a_restart_and_are_given_to_their_server_only() {
         assert_eq!(token(&world.authorizer_at(other, None)).await, None, "{other}");
     }
     // Not even when the vault's records are mixed up.
-    let trail = world.vault.0.lock().unwrap()["oauth/trail https://mcp.example.com/mcp"].clone();
-    world.vault.0.lock().unwrap().insert("oauth/trail https://evil.example.com/mcp".into(), trail);
-    assert_eq!(token(&world.authorizer_at("https://evil.example.com/mcp", None)).await, None);
+    let evil = "https://evil.example.com/mcp";
+    let trail = world.vault.0.lock().unwrap()[&trail_key(SERVER)].clone();
+    world.vault.0.lock().unwrap().insert(trail_key(evil), trail);
+    assert_eq!(token(&world.authorizer_at(evil, None)).await, None);
 }
 
 #[tokio::test]
@@ -192,4 +195,70 @@ async fn secrets_are_never_printed() {
     authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
     let token = authorizer.bearer().await.unwrap();
     assert_eq!(format!("{token} {token:?}"), r#"${access_token} "${access_token}""#);
+}
+
+#[tokio::test]
+async fn a_login_in_another_process_is_taken_up() {
+    let world = World::new().issues(&["t1"]);
+    let gateway = world.authorizer_at(SERVER, None);
+    let error = gateway.challenged(401, Some(CHALLENGE)).await.unwrap_err();
+    assert_eq!(error.code(), "oauth.needs-login");
+    assert!(
+        !world.net.sent().iter().any(|line| line.starts_with("POST")),
+        "nothing is registered for nobody"
+    );
+
+    world.authorizer().challenged(401, Some(CHALLENGE)).await.unwrap();
+    world.net.sent();
+    assert_eq!(gateway.challenged(401, Some(CHALLENGE)).await, Ok(Next::Retry));
+    assert_eq!(token(&gateway).await.as_deref(), Some("t1"));
+    assert!(world.net.sent().is_empty());
+}
+
+#[tokio::test]
+async fn replicas_do_not_use_up_each_others_refresh_tokens() {
+    let world = World::new();
+    world.net.token(200, issued("t1", "r1", 0));
+    world.net.token(200, issued("t2", "r2", 3600));
+    let (one, other) = (world.authorizer(), world.authorizer());
+    one.challenged(401, Some(CHALLENGE)).await.unwrap();
+    assert_eq!(token(&other).await.as_deref(), Some("t2"));
+    assert_eq!(token(&one).await.as_deref(), Some("t2"));
+    assert_eq!(world.net.sent().iter().filter(|line| line.contains("grant_type=refresh_token")).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_costs_neither_the_refresh_token_nor_a_queue_of_calls() {
+    let world = World::new();
+    let authorizer = world.authorizer();
+    world.net.token(200, issued("t1", "r1", 0));
+    world.net.token(503, json!({}));
+    world.net.token(200, issued("t2", "r2", 3600));
+    authorizer.challenged(401, Some(CHALLENGE)).await.unwrap();
+    world.net.sent();
+    assert_eq!((token(&authorizer).await, token(&authorizer).await), (None, None));
+    assert_eq!(world.net.sent().len(), 1);
+    tokio::time::advance(Duration::from_secs(11)).await;
+    assert_eq!((token(&authorizer).await.as_deref(), world.person.logins()), (Some("t2"), 1));
+}
+
+#[tokio::test]
+async fn another_configured_client_does_not_inherit_the_login() {
+    let world = World::new().issues(&["t1"]);
+    world.authorizer().challenged(401, Some(CHALLENGE)).await.unwrap();
+    assert_eq!(token(&world.configured("other", None).authorizer()).await, None);
+}
+
+#[tokio::test]
+async fn secrets_in_the_address_are_never_shown_or_sent_elsewhere() {
+    let world = World::new().issues(&["t1"]);
+    world.net.page("https://mcp.example.com/register", json!({"client_id": "old"}));
+    let address = "https://mcp.example.com/mcp?key=hunter2";
+    let error = world.authorizer_at(address, None).challenged(401, None).await.unwrap_err();
+    assert_eq!(error, OAuthError::NeedsLogin { server: "https://mcp.example.com".into() });
+    world.authorizer_at(address, Some(world.person.clone())).challenged(401, None).await.unwrap();
+    assert_eq!(world.person.asked("resource").as_deref(), Some(SERVER));
+    let keys: Vec<String> = world.vault.0.lock().unwrap().keys().cloned().collect();
+    let everything = format!("{:?} {keys:?} {:?}", world.net.sent(), world.person.seen.lock().unwrap());
+    assert!(!everything.contains("hunter2"), "{everything}");
 }
