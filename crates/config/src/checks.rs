@@ -1,0 +1,162 @@
+//! Settings that are well written one by one but do not fit each other.
+
+use crate::finding::Finding;
+use crate::load::Desk;
+use crate::node::{Mark, Node};
+use crate::settings::{AuthMode, Rule, Settings};
+
+/// The shortest key that signs anything.
+const MIN_KEY: usize = 32;
+
+/// Words that show that a key was never replaced.
+const PLACEHOLDERS: [&str; 6] = ["change", "example", "placeholder", "secret-key", "your-", "xxxx"];
+
+/// Checks all settings together; what would open a door stops the load.
+pub(crate) fn settings(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+    doors(desk, merged, settings);
+    keys(desk, merged, settings);
+    addresses(desk, merged, settings);
+    ranges(desk, merged, settings);
+    for (key, globs) in [("allow_tools", &settings.allow_tools), ("deny_tools", &settings.deny_tools)] {
+        for glob in globs {
+            if globset::Glob::new(glob).is_err() {
+                let finding = Finding::error("config.bad-glob", format!("`{key}`: `{glob}` is not a pattern"));
+                fail(desk, merged, &[key], finding);
+            }
+        }
+    }
+}
+
+fn fail(desk: &mut Desk<'_>, merged: &Node, path: &[&str], finding: Finding) {
+    let finding = located(desk, merged, path, finding);
+    desk.fatal(finding);
+}
+
+fn located(desk: &Desk<'_>, merged: &Node, path: &[&str], finding: Finding) -> Finding {
+    let finding = finding.about(path.join("."));
+    // The nearest part that is written down says where to look.
+    let nearest = (1..=path.len()).rev().find_map(|length| merged.at(&path[..length]));
+    match nearest {
+        Some(node) => finding.at(&desk.texts, node.mark),
+        None => finding,
+    }
+}
+
+fn doors(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+    let auth = &settings.auth;
+    match auth.mode {
+        AuthMode::Local if !settings.listen.is_loopback() => {
+            let sentence = "with `auth.mode` `local`, everybody who can reach the gateway would be its owner";
+            let finding = Finding::error("config.open-door", sentence)
+                .hint("listen on 127.0.0.1, or set `auth.mode` to `token`, `header` or `jwt`");
+            fail(desk, merged, &["listen"], finding);
+        }
+        AuthMode::Header if auth.header.secret.is_none() => {
+            let sentence = "`auth.mode` `header` needs `auth.header.secret`, or anybody could name any user";
+            let finding = Finding::error("config.no-proxy-secret", sentence)
+                .hint("set it to the text that your proxy sends in `auth.header.secret_header`");
+            fail(desk, merged, &["auth", "header", "secret"], finding);
+        }
+        AuthMode::Jwt if auth.jwt.issuer.is_none() || auth.jwt.audience.is_empty() => {
+            let sentence = "`auth.mode` `jwt` needs `auth.jwt.issuer` and `auth.jwt.audience`";
+            fail(desk, merged, &["auth", "jwt"], Finding::error("config.jwt-incomplete", sentence));
+        }
+        _ => {}
+    }
+}
+
+fn keys(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+    let keys = [
+        (["files", "key"].as_slice(), &settings.files.key),
+        (["auth", "header", "secret"].as_slice(), &settings.auth.header.secret),
+    ];
+    for (path, key) in keys {
+        let Some(value) = key.as_ref().map(|key| key.expose().to_ascii_lowercase()) else { continue };
+        let key = path.join(".");
+        let signing = path[0] == "files";
+        if PLACEHOLDERS.iter().any(|word| value.contains(word)) {
+            let finding = Finding::error("config.weak-key", format!("`{key}` still holds a placeholder"));
+            fail(desk, merged, path, finding.hint("make one: `openssl rand -hex 32`"));
+        } else if signing && value.len() < MIN_KEY {
+            let finding =
+                Finding::error("config.weak-key", format!("`{key}` is shorter than {MIN_KEY} characters"));
+            fail(desk, merged, path, finding.hint("make one: `openssl rand -hex 32`"));
+        }
+    }
+}
+
+fn addresses(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+    let mut addresses: Vec<(Vec<&str>, String)> = Vec::new();
+    let mut add = |path: &[&'static str], url: Option<&str>| {
+        addresses.extend(url.map(|url| (path.to_vec(), url.to_owned())));
+    };
+    add(&["public_url"], settings.public_url.as_deref());
+    add(&["groups", "service_url"], settings.groups.service_url.as_deref());
+    add(&["auth", "jwt", "issuer"], settings.auth.jwt.issuer.as_deref());
+    add(&["auth", "jwt", "jwks_url"], settings.auth.jwt.jwks_url.as_deref());
+    add(&["llm", "base_url"], settings.llm.base_url.as_ref().map(|url| url.expose()));
+    let embeddings = settings.search.embeddings.as_ref().and_then(|embeddings| embeddings.url.as_ref());
+    add(&["search", "embeddings", "url"], embeddings.map(|url| url.expose()));
+    add(&["telemetry", "otlp_url"], settings.telemetry.otlp_url.as_ref().map(|url| url.expose()));
+    for webhook in &settings.events.webhooks {
+        add(&["events", "webhooks"], Some(webhook.url.expose()));
+    }
+    for (path, url) in addresses {
+        let fits = url::Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        if !fits {
+            let sentence = format!("`{}` is not an http or https address", path.join("."));
+            let finding = located(desk, merged, &path, Finding::error("config.bad-url", sentence));
+            desk.findings.push(finding);
+        }
+    }
+}
+
+fn ranges(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+    let ranges = [
+        (["exposure", "max_tools_per_search"], u64::from(settings.exposure.max_tools_per_search), 1, 50),
+        (["exposure", "summary_description_limit"], u64::from(settings.exposure.summary_description_limit), 1, 10_000),
+        (["naming", "max_length"], u64::from(settings.naming.max_length), 16, 256),
+        (["lint", "min_score"], u64::from(settings.lint.min_score), 0, 100),
+        (["retry", "attempts"], u64::from(settings.retry.attempts), 1, 20),
+        (["limits", "body_bytes"], settings.limits.body_bytes, 1024, 1 << 32),
+        (["limits", "upstream_bytes"], settings.limits.upstream_bytes, 1024, 1 << 32),
+    ];
+    for (path, value, low, high) in ranges {
+        if !(low..=high).contains(&value) {
+            let sentence = format!("`{}` is from {low} to {high}, not {value}", path.join("."));
+            let finding = located(desk, merged, &path, Finding::error("config.out-of-range", sentence));
+            desk.findings.push(finding);
+        }
+    }
+    let factor = settings.retry.factor;
+    if !(1.0..=100.0).contains(&factor) {
+        let sentence = format!("`retry.factor` is from 1 to 100, not {factor}");
+        let finding = located(desk, merged, &["retry", "factor"], Finding::error("config.out-of-range", sentence));
+        desk.findings.push(finding);
+    }
+}
+
+/// Checks what a rule's texts promise to be.
+pub(crate) fn rule(desk: &mut Desk<'_>, rule: &Rule, mark: Mark) {
+    for glob in &rule.tools.names {
+        if globset::Glob::new(glob).is_err() {
+            let sentence = format!("policy rules: `{glob}` is not a pattern for tool names");
+            let finding = Finding::error("config.bad-glob", sentence).at(&desk.texts, mark);
+            desk.fatal(finding);
+        }
+    }
+    for (pointer, pattern) in &rule.arguments {
+        if !pointer.is_empty() && !pointer.starts_with('/') {
+            let sentence = format!("policy rules: `{pointer}` is not a JSON pointer");
+            let finding = Finding::error("config.bad-pointer", sentence)
+                .at(&desk.texts, mark)
+                .hint(format!("did you mean `/{pointer}`?"));
+            desk.fatal(finding);
+        }
+        if regex::Regex::new(pattern).is_err() {
+            let sentence = format!("policy rules: `{pattern}` is not a regular expression");
+            let finding = Finding::error("config.bad-regex", sentence).at(&desk.texts, mark);
+            desk.fatal(finding);
+        }
+    }
+}

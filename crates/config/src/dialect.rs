@@ -1,0 +1,332 @@
+//! Dialects: which part of a file is servers and which is settings, whoever wrote it.
+
+use crate::entry::Flavor;
+use crate::finding::Finding;
+use crate::node::{Key, Mark, Node, Text, Value};
+use crate::texts::Texts;
+
+/// What a file is expected to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    /// `toolbooth.*`: everything.
+    Whole,
+    /// `.mcp.json` and its kin: servers, perhaps beside keys of other programs.
+    Servers,
+    /// A file about the language model.
+    Llm,
+    /// A file of compliance levels.
+    Compliance,
+}
+
+/// A server as it stands in one file.
+#[derive(Debug, Clone)]
+pub(crate) struct RawServer {
+    pub name: Key,
+    pub node: Node,
+    pub flavor: Flavor,
+}
+
+/// A file, taken apart.
+#[derive(Debug, Clone)]
+pub(crate) struct Split {
+    pub settings: Node,
+    pub servers: Vec<RawServer>,
+    /// Names that stand in the file twice, each with its second place.
+    pub twice: Vec<(String, Mark)>,
+    pub findings: Vec<Finding>,
+}
+
+/// Keys that hold servers, in the dialects in use.
+pub(crate) const SERVER_KEYS: [&str; 4] = ["servers", "mcpServers", "mcp_servers", "mcp"];
+
+/// Keys of an entry that only a server has.
+const REACHING: [&str; 8] = ["command", "cmd", "url", "uri", "endpoint", "serverUrl", "httpUrl", "bundled"];
+
+/// Keys that other programs write into an entry and that mean nothing here.
+const MEANINGLESS: [&str; 9] =
+    ["name", "title", "displayName", "gallery", "allow_edit", "poll_interval", "alwaysAllow", "autoApprove", "dev"];
+
+/// Keys that are comments wherever they stand.
+pub(crate) fn is_comment(key: &str) -> bool {
+    matches!(key, "$schema" | "$comment" | "_comment" | "_comments") || key.starts_with("//")
+}
+
+/// Takes a file apart.
+pub(crate) fn split(texts: &Texts, document: Node, kind: FileKind, known: &[&str]) -> Split {
+    let mut splitter = Splitter {
+        texts,
+        split: Split {
+            settings: Node::empty_map(document.mark),
+            servers: Vec::new(),
+            twice: Vec::new(),
+            findings: Vec::new(),
+        },
+    };
+    let mark = document.mark;
+    let Value::Map(members) = document.value else {
+        let sentence = format!("a configuration file holds a map, this one holds {}", document.kind());
+        splitter.split.findings.push(Finding::error("config.wrong-type", sentence).at(texts, mark));
+        return splitter.split;
+    };
+    match kind {
+        FileKind::Llm => splitter.llm(members, mark),
+        FileKind::Compliance => splitter.compliance(members, mark),
+        _ if is_flat(&members, kind, known) => {
+            for (key, node) in members {
+                if !is_comment(&key.text) {
+                    splitter.server(key, node, Flavor::FlatAtlas);
+                }
+            }
+        }
+        _ => splitter.whole(members),
+    }
+    splitter.split
+}
+
+/// Whether a map is a flat map of servers: at least one value looks like one, and no key says otherwise.
+fn is_flat(members: &[(Key, Node)], kind: FileKind, known: &[&str]) -> bool {
+    let mut own = members.iter().filter(|(key, _)| !is_comment(&key.text)).peekable();
+    if own.peek().is_none() || own.clone().any(|(key, node)| holds_servers(&key.text, node)) {
+        return false;
+    }
+    let is_setting = |key: &str, node: &Node| known.contains(&key) && !looks_like_server(key, node);
+    if own.clone().any(|(key, node)| is_setting(&key.text, node)) {
+        return false;
+    }
+    // In a file that is for servers, a map of maps is one even if every entry has a slip in `command`.
+    let slipped = kind == FileKind::Servers
+        && own.clone().all(|(key, node)| {
+            matches!(&node.value, Value::Map(inner) if !inner.is_empty()
+                && !inner.iter().any(|(_, value)| looks_like_server("", value)))
+                && crate::suggest::nearest(&key.text, known.iter().copied().chain(SERVER_KEYS)).is_none()
+        });
+    slipped || own.any(|(key, node)| looks_like_server(&key.text, node))
+}
+
+fn holds_servers(key: &str, node: &Node) -> bool {
+    let inner = match key {
+        "servers" | "mcpServers" | "mcp_servers" => return !looks_like_server(key, node),
+        "mcp" => node.get("servers"),
+        "tools" => node.get("mcp").and_then(|mcp| mcp.get("servers")),
+        _ => None,
+    };
+    inner.is_some()
+}
+
+pub(crate) fn looks_like_server(key: &str, node: &Node) -> bool {
+    let Some(members) = node.members() else { return false };
+    // `store {url}` and `blobs {url}` are settings.
+    let keys: &[&str] = if matches!(key, "store" | "blobs") { &REACHING[..2] } else { &REACHING };
+    members.iter().any(|(name, value)| {
+        keys.contains(&name.text.as_str()) && matches!(value.value, Value::Text(_) | Value::List(_))
+    })
+}
+
+struct Splitter<'a> {
+    texts: &'a Texts,
+    split: Split,
+}
+
+impl Splitter<'_> {
+    fn setting(&mut self, path: &[&str], key_mark: Mark, node: Node) {
+        self.split.settings.set(path, key_mark, node);
+    }
+
+    fn whole(&mut self, members: Vec<(Key, Node)>) {
+        for (key, node) in members {
+            match key.text.as_str() {
+                name if is_comment(name) => {}
+                "servers" | "mcpServers" | "mcp_servers" => self.servers(node),
+                "mcp" => self.mcp(node),
+                "tools" => self.tools(key, node),
+                // Other programs ask for these values; here they come from variables.
+                "inputs" => {}
+                "lazyLoading" => self.lazy_loading(key.mark, &node),
+                "alwaysLoadTools" => self.setting(&["exposure", "always_load_tools"], key.mark, substrings(node)),
+                "summaryDescriptionLimit" => {
+                    self.setting(&["exposure", "summary_description_limit"], key.mark, node);
+                }
+                "maxToolsPerSearch" => self.setting(&["exposure", "max_tools_per_search"], key.mark, node),
+                "always_load_tools" | "summary_description_limit" | "max_tools_per_search" => {
+                    self.setting(&["exposure", &key.text], key.mark, node);
+                }
+                "exposure" => self.exposure(key, node),
+                _ => self.keep(key, node),
+            }
+        }
+    }
+
+    /// Keeps a setting as it stands; one that is there twice is reported, and the later is kept.
+    fn keep(&mut self, key: Key, node: Node) {
+        let earlier = self.split.settings.get(&key.text).is_some();
+        if earlier {
+            let sentence = format!("`{}` stands in this file twice", key.text);
+            self.split.findings.push(Finding::error("config.duplicate-key", sentence).at(self.texts, key.mark));
+        }
+        let (text, mark) = (key.text, key.mark);
+        self.setting(&[&text], mark, node);
+    }
+
+    fn exposure(&mut self, key: Key, node: Node) {
+        let Value::Map(members) = node.value else { return self.keep(key, node) };
+        for (inner, node) in members {
+            match inner.text.as_str() {
+                "lazyLoading" => self.lazy_loading(inner.mark, &node),
+                "alwaysLoadTools" => self.setting(&["exposure", "always_load_tools"], inner.mark, substrings(node)),
+                name => self.setting(&["exposure", name], inner.mark, node.clone()),
+            }
+        }
+    }
+
+    /// Attocode's switch: defer everything, or nothing.
+    fn lazy_loading(&mut self, mark: Mark, node: &Node) {
+        let Some(lazy) = node.truth() else {
+            let sentence = format!("`lazyLoading` is true or false, found {}", node.kind());
+            self.split.findings.push(Finding::error("config.wrong-type", sentence).at(self.texts, node.mark));
+            return;
+        };
+        let mode = Text::written(if lazy { "search" } else { "full" });
+        self.setting(&["exposure", "mode"], mark, Node { value: Value::Text(mode), mark: node.mark });
+    }
+
+    /// `{"mcp": {"servers": {...}}}`, as editors keep it among their settings.
+    fn mcp(&mut self, node: Node) {
+        let Value::Map(members) = node.value else { return };
+        for (key, node) in members {
+            match key.text.as_str() {
+                "servers" => self.servers(node),
+                "inputs" => {}
+                name if is_comment(name) => {}
+                name => {
+                    let sentence = format!("unknown key `{name}` in `mcp`");
+                    self.split.findings.push(Finding::warning("config.unknown-key", sentence).at(self.texts, key.mark));
+                }
+            }
+        }
+    }
+
+    /// `{"tools": {"mcp": {"servers": {...}, "allow_tools": [...]}}}`.
+    fn tools(&mut self, key: Key, node: Node) {
+        let Some(mcp) = node.get("mcp").cloned() else { return self.keep(key, node) };
+        let Value::Map(members) = mcp.value else { return self.keep(key, node) };
+        let first = self.split.servers.len();
+        let mut defaults = Vec::new();
+        for (key, node) in members {
+            match key.text.as_str() {
+                "servers" => self.servers(node),
+                "allow_tools" | "deny_tools" => self.setting(&[&key.text.clone()], key.mark, node),
+                "enabled" | "timeout_seconds" | "health_check_interval" => defaults.push((key, node)),
+                // One of them is used when a call names none; here every call names its tool.
+                "default_server" | "server" | "tool" => {}
+                name => {
+                    let sentence = format!("unknown key `{name}` in `tools.mcp`");
+                    self.split.findings.push(Finding::error("config.unknown-key", sentence).at(self.texts, key.mark));
+                }
+            }
+        }
+        for server in &mut self.split.servers[first..] {
+            let Some(members) = server.node.members_mut() else { continue };
+            for (key, node) in &defaults {
+                let own = if key.text == "timeout_seconds" { "timeout" } else { key.text.as_str() };
+                if !members.iter().any(|(name, _)| name.text == own || name.text == key.text) {
+                    members.push((Key { text: own.to_owned(), mark: key.mark }, node.clone()));
+                }
+            }
+        }
+    }
+
+    fn servers(&mut self, node: Node) {
+        match node.value {
+            Value::Map(members) => {
+                for (key, node) in members {
+                    if !is_comment(&key.text) {
+                        self.server(key, node, Flavor::Plain);
+                    }
+                }
+            }
+            Value::List(elements) => elements.into_iter().for_each(|element| self.listed(element)),
+            Value::Null => {}
+            _ => {
+                let sentence = format!("`servers` is a map from names to entries, found {}", node.kind());
+                self.split.findings.push(Finding::error("config.wrong-type", sentence).at(self.texts, node.mark));
+            }
+        }
+    }
+
+    /// An element of a list of servers carries its own name.
+    fn listed(&mut self, node: Node) {
+        match node.get("name").and_then(|name| Some((name.text()?.to_owned(), name.mark))) {
+            Some((text, mark)) => self.server(Key { text, mark }, node, Flavor::Plain),
+            None => {
+                let finding = Finding::error("config.missing-key", "a server in a list needs a `name`");
+                self.split.findings.push(finding.at(self.texts, node.mark));
+            }
+        }
+    }
+
+    fn server(&mut self, name: Key, mut node: Node, flavor: Flavor) {
+        if let Some(members) = node.members_mut() {
+            if let Some((key, _)) = members.iter().find(|(k, _)| matches!(k.text.as_str(), "alwaysAllow" | "autoApprove"))
+            {
+                let sentence = format!("server `{}`: `{}` is not taken over", name.text, key.text);
+                let finding = Finding::warning("config.ignored-key", sentence)
+                    .hint("who is asked before a call is decided by `policy` and `tools.require_approval`");
+                self.split.findings.push(finding.at(self.texts, key.mark));
+            }
+            members.retain(|(key, _)| !is_comment(&key.text) && !MEANINGLESS.contains(&key.text.as_str()));
+        }
+        match self.split.servers.iter().position(|server| server.name.text == name.text) {
+            Some(_) => self.split.twice.push((name.text, name.mark)),
+            None => self.split.servers.push(RawServer { name, node, flavor }),
+        }
+    }
+
+    /// `llm {...}`, the bare fields of it, or a map of models of which the first is taken.
+    fn llm(&mut self, members: Vec<(Key, Node)>, mark: Mark) {
+        let whole = Node { value: Value::Map(members), mark };
+        if let Some((key, node)) = whole.entry("llm") {
+            return self.setting(&["llm"], key.mark, node.clone());
+        }
+        let Some(models) = whole.get("models").and_then(Node::members) else {
+            return self.setting(&["llm"], mark, whole);
+        };
+        let Some((name, model)) = models.first() else { return };
+        let texts = |keys: &[&str]| keys.iter().find_map(|key| model.entry(key)).cloned();
+        let found = [
+            ("base_url", texts(&["model_url", "base_url", "url"])),
+            ("api_key", texts(&["api_key"])),
+            ("model", texts(&["model_name", "model"])),
+        ];
+        for (key, entry) in found {
+            if let Some((from, node)) = entry {
+                self.setting(&["llm", key], from.mark, node);
+            }
+        }
+        if self.split.settings.at(&["llm", "model"]).is_none() {
+            let text = Text::written(name.text.clone());
+            self.setting(&["llm", "model"], name.mark, Node { value: Value::Text(text), mark: name.mark });
+        }
+    }
+
+    /// `{"levels": [...]}`, as `compliance` holds it.
+    fn compliance(&mut self, members: Vec<(Key, Node)>, mark: Mark) {
+        let whole = Node { value: Value::Map(members), mark };
+        if let Some((key, levels)) = whole.entry("levels") {
+            self.setting(&["compliance", "levels"], key.mark, levels.clone());
+        }
+    }
+}
+
+/// Attocode matches parts of names where we match globs.
+fn substrings(mut node: Node) -> Node {
+    if let Value::List(elements) = &mut node.value {
+        for element in elements {
+            if let Value::Text(text) = &element.value
+                && !text.shown().contains(['*', '?', '[', '{'])
+            {
+                element.value = Value::Text(Text::written(format!("*{}*", text.shown())));
+            }
+        }
+    }
+    node
+}

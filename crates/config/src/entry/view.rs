@@ -1,0 +1,144 @@
+//! A server entry as JSON: with values for hashing, with templates for showing.
+
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use toolbooth_core::secret::SecretText;
+use toolbooth_core::server::{
+    About, Inject, OAuthEntry, OutboundAuth, Remote, ServerEntry, ToolDefaults, ToolRules, Transport,
+};
+
+/// Whether secrets are in the view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reveal {
+    /// As written: for people.
+    Templates,
+    /// As used: for hashing only.
+    Values,
+}
+
+impl Reveal {
+    fn text<'a>(self, text: &'a SecretText) -> &'a str {
+        match self {
+            Self::Templates => text.shown(),
+            Self::Values => text.expose(),
+        }
+    }
+
+    fn texts<'a>(self, map: &'a BTreeMap<String, SecretText>) -> BTreeMap<&'a str, &'a str> {
+        map.iter().map(|(name, text)| (name.as_str(), self.text(text))).collect()
+    }
+}
+
+/// Every field of an entry, named as in a file. A new field does not compile until it is here.
+pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
+    let ServerEntry {
+        name: _, // the key of the map it stands in
+        transport,
+        auth,
+        forward_headers,
+        groups,
+        personas,
+        about: About { description, short_description, author, help_email },
+        enabled,
+        auto_connect,
+        lazy,
+        share,
+        tools: ToolRules { allow, deny, require_approval, overrides },
+        defaults,
+        inject: Inject { identity, mcp_data, files },
+        timeout,
+        connect_timeout,
+        health_check_interval,
+        restart,
+        compliance_level,
+    } = entry;
+    let ToolDefaults {
+        side_effects,
+        default_timeout,
+        allow_parallel,
+        requires_consent,
+        idempotency_key,
+        trust_annotations,
+        auth: auth_hints,
+        version,
+    } = defaults;
+    let mut out = transport_view(transport, reveal);
+    let rest = json!({
+        "auth": auth_view(auth, reveal),
+        "auth_hints": auth_hints,
+        "forward_headers": forward_headers.iter().cloned().collect::<BTreeMap<_, _>>(),
+        "groups": groups,
+        "personas": personas,
+        "description": description,
+        "short_description": short_description,
+        "author": author,
+        "help_email": help_email,
+        "enabled": enabled,
+        "auto_connect": auto_connect,
+        "lazy": lazy,
+        "share": share,
+        "tools": { "allow": allow, "deny": deny, "require_approval": require_approval, "overrides": overrides },
+        "side_effects": side_effects,
+        "default_timeout": default_timeout.map(seconds),
+        "allow_parallel": allow_parallel,
+        "requires_consent": requires_consent,
+        "idempotency_key": idempotency_key,
+        "trust_annotations": trust_annotations,
+        "version": version,
+        "inject": { "identity": identity, "mcp_data": mcp_data, "files": files },
+        "timeout": seconds(*timeout),
+        "connect_timeout": seconds(*connect_timeout),
+        "health_check_interval": seconds(*health_check_interval),
+        "restart": restart,
+        "compliance_level": compliance_level,
+    });
+    if let (Json::Object(out), Json::Object(rest)) = (&mut out, rest) {
+        out.extend(rest.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    out
+}
+
+fn seconds(time: Duration) -> Json {
+    if time.subsec_nanos() == 0 { time.as_secs().into() } else { time.as_secs_f64().into() }
+}
+
+fn transport_view(transport: &Transport, reveal: Reveal) -> Json {
+    let remote = |word: &str, remote: &Remote| {
+        let Remote { url, headers } = remote;
+        json!({ "transport": word, "url": reveal.text(url), "headers": reveal.texts(headers) })
+    };
+    match transport {
+        Transport::Stdio { command, args, cwd, env } => {
+            let args: Vec<&str> = args.iter().map(|text| reveal.text(text)).collect();
+            let mut out = json!({ "transport": "stdio", "command": reveal.text(command), "args": args });
+            if let (Json::Object(map), Some(cwd)) = (&mut out, cwd) {
+                map.insert("cwd".into(), cwd.to_string_lossy().into());
+            }
+            if let Json::Object(map) = &mut out {
+                map.insert("env".into(), json!(reveal.texts(env)));
+            }
+            out
+        }
+        Transport::Http(place) => remote("http", place),
+        Transport::Sse(place) => remote("sse", place),
+        Transport::WebSocket(place) => remote("ws", place),
+        Transport::Bundled(name) => json!({ "bundled": name }),
+    }
+}
+
+fn auth_view(auth: &OutboundAuth, reveal: Reveal) -> Json {
+    match auth {
+        OutboundAuth::None => json!("none"),
+        OutboundAuth::Bearer(token) => json!({ "type": "bearer", "token": reveal.text(token) }),
+        OutboundAuth::ApiKey { header, key } => {
+            json!({ "type": "api_key", "header": header, "token": reveal.text(key) })
+        }
+        OutboundAuth::OAuth(OAuthEntry { client_id, client_secret, scopes }) => json!({
+            "type": "oauth",
+            "client_id": client_id.as_ref().map(|text| reveal.text(text)),
+            "client_secret": client_secret.as_ref().map(|text| reveal.text(text)),
+            "scopes": scopes,
+        }),
+    }
+}

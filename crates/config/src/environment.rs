@@ -1,0 +1,73 @@
+//! `TOOLBOOTH_*` variables and `key=value` arguments as settings.
+
+use crate::finding::Finding;
+use crate::node::{Mark, Node, Text, Value};
+use crate::suggest::nearest;
+use crate::texts::{TextName, Texts};
+use std::collections::BTreeMap;
+
+const PREFIX: &str = "TOOLBOOTH_";
+
+/// Variables that commands read themselves.
+const RESERVED: [&str; 18] = [
+    "URL", "TOKEN", "CONFIG", "CONFIG_FILE", "CONFIG_DIR", "CONFIG_OVERRIDES", "MCP_CONFIG", "LLM_CONFIG", "LOG",
+    "USER", "SESSION", "PERSONA", "HOME", "TRUST", "JSON", "COLOR", "REAPER", "DEMO",
+];
+
+/// The settings that variables name. Paths are known from the settings' own schema.
+pub(crate) fn from_variables(
+    texts: &mut Texts,
+    env: &BTreeMap<String, String>,
+    paths: impl FnOnce() -> Vec<Vec<String>>,
+) -> (Option<Node>, Vec<Finding>) {
+    let ours: Vec<(&String, &String, &str)> = env
+        .iter()
+        .filter_map(|(name, value)| Some((name, value, name.strip_prefix(PREFIX)?)))
+        .filter(|(_, value, rest)| !value.is_empty() && !RESERVED.contains(rest))
+        .collect();
+    if ours.is_empty() {
+        return (None, Vec::new());
+    }
+    let known: BTreeMap<String, Vec<String>> =
+        paths().into_iter().map(|path| (path.join("_").to_ascii_uppercase(), path)).collect();
+    let mut settings: Option<Node> = None;
+    let mut findings = Vec::new();
+    for (name, value, rest) in ours {
+        let id = texts.add(TextName::Variable(name.clone()), "");
+        let mark = Mark::new(id, 0, 0);
+        let Some(path) = known.get(&rest.replace("__", "_")) else {
+            let mut finding =
+                Finding::warning("config.unknown-variable", format!("`{name}` is not a setting")).at(texts, mark);
+            finding.hint = nearest(rest, known.keys().map(String::as_str))
+                .map(|near| format!("did you mean `{PREFIX}{near}`?"));
+            findings.push(finding);
+            continue;
+        };
+        // The value is shown by the variable's name: it may be a secret.
+        let text = Text::loose(format!("${{{name}}}"), value.as_str());
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let node = Node { value: Value::Text(text), mark };
+        settings.get_or_insert_with(|| Node::empty_map(mark)).set(&path, mark, node);
+    }
+    (settings, findings)
+}
+
+/// A `key=value` of the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Argument {
+    pub path: Vec<String>,
+    pub node: Node,
+}
+
+/// The arguments, each with the path that it sets.
+pub(crate) fn from_arguments(texts: &mut Texts, overrides: &[(String, String)]) -> Vec<Argument> {
+    overrides
+        .iter()
+        .map(|(key, value)| {
+            let id = texts.add(TextName::Argument(key.clone()), "");
+            let text = Text::loose(value.as_str(), value.as_str());
+            let node = Node { value: Value::Text(text), mark: Mark::new(id, 0, 0) };
+            Argument { path: key.split('.').map(str::to_owned).collect(), node }
+        })
+        .collect()
+}

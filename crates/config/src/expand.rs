@@ -1,0 +1,206 @@
+//! `${NAME}`, `${NAME:-default}`, `${env:NAME}` and `$$` in texts.
+
+use crate::node::{Mark, Node, Step, Value};
+use crate::parse::dotenv::is_variable_name;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The longest text that expansion may make.
+const MAX_LENGTH: usize = 1024 * 1024;
+
+/// The variables of one load. Printing shows names only.
+#[derive(Clone, Default, PartialEq)]
+pub struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    /// All of `variables`.
+    pub fn new(variables: BTreeMap<String, String>) -> Self {
+        Self(variables)
+    }
+
+    /// Adds what is not there yet: earlier variables win.
+    pub fn add_missing(&mut self, more: BTreeMap<String, String>) {
+        for (name, value) in more {
+            self.0.entry(name).or_insert(value);
+        }
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Every name, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Why a text could not be expanded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExpandError {
+    /// The variable has no value, and there is no default.
+    #[error("the variable `{0}` is not set")]
+    Unset(String),
+    /// `${` without `}`.
+    #[error("`${{` has no closing `}}`")]
+    Unclosed,
+    /// Something between the braces that cannot be a variable's name.
+    #[error("`${{{0}}}` does not name a variable")]
+    Name(String),
+    /// The result is too long.
+    #[error("the text is longer than 1 MiB after expansion")]
+    TooLong,
+}
+
+impl ExpandError {
+    /// What to write instead.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unset(name) => {
+                Some(format!("set `{name}`, name a file with --env-file, or give a default: `${{{name}:-...}}`"))
+            }
+            Self::Unclosed | Self::Name(_) => {
+                Some("write `${NAME}` or `${NAME:-default}`, and `$$` for a plain dollar sign".to_owned())
+            }
+            Self::TooLong => None,
+        }
+    }
+}
+
+/// What a text becomes, or nothing when there is nothing to expand in it. Values are not expanded again.
+pub fn expand(template: &str, variables: &Variables) -> Result<Option<String>, ExpandError> {
+    if !template.contains('$') {
+        return Ok(None);
+    }
+    let mut out = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        if let Some(after) = after.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+        } else if let Some(inside) = after.strip_prefix('{') {
+            let end = inside.find('}').ok_or(ExpandError::Unclosed)?;
+            out.push_str(lookup(&inside[..end], variables)?);
+            rest = &inside[end + 1..];
+        } else {
+            // A lone dollar, as in `$HOME` or a regular expression, is left alone.
+            out.push('$');
+            rest = after;
+        }
+        if out.len() > MAX_LENGTH {
+            return Err(ExpandError::TooLong);
+        }
+    }
+    out.push_str(rest);
+    if out.len() > MAX_LENGTH {
+        return Err(ExpandError::TooLong);
+    }
+    Ok(if out == template { None } else { Some(out) })
+}
+
+fn lookup<'a>(inside: &'a str, variables: &'a Variables) -> Result<&'a str, ExpandError> {
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    let name = name.strip_prefix("env:").unwrap_or(name);
+    // Defaults are plain text: a `${` in one would need brackets to be counted.
+    if !is_variable_name(name) || default.is_some_and(|default| default.contains("${")) {
+        return Err(ExpandError::Name(inside.chars().take(40).collect()));
+    }
+    match (variables.get(name), default) {
+        // As in a shell, `:-` also stands in for an empty value.
+        (Some(""), Some(default)) | (None, Some(default)) => Ok(default),
+        (Some(value), _) => Ok(value),
+        (None, None) => Err(ExpandError::Unset(name.to_owned())),
+    }
+}
+
+/// The names a text refers to.
+pub fn references(template: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = template;
+    while let Some(at) = rest.find('$') {
+        let after = &rest[at + 1..];
+        if let Some(after) = after.strip_prefix('$') {
+            rest = after;
+            continue;
+        }
+        rest = after;
+        if let Some(inside) = after.strip_prefix('{')
+            && let Some(end) = inside.find('}')
+        {
+            let name = inside[..end].split(":-").next().unwrap_or_default();
+            let name = name.strip_prefix("env:").unwrap_or(name);
+            if is_variable_name(name) {
+                names.push(name.to_owned());
+            }
+            rest = &inside[end + 1..];
+        }
+    }
+    names
+}
+
+/// A text that could not be expanded.
+pub(crate) struct Unexpanded {
+    pub path: Vec<Step>,
+    pub mark: Mark,
+    pub error: ExpandError,
+}
+
+/// Expands every text in a tree; what could not be expanded stays as written and is reported.
+pub(crate) fn expand_tree(node: &mut Node, variables: &Variables) -> Vec<Unexpanded> {
+    let mut errors = Vec::new();
+    walk(node, variables, &mut Vec::new(), &mut errors);
+    errors
+}
+
+fn walk(node: &mut Node, variables: &Variables, path: &mut Vec<Step>, errors: &mut Vec<Unexpanded>) {
+    let mark = node.mark;
+    match &mut node.value {
+        Value::Text(text) if !text.is_expanded() => match expand(text.shown(), variables) {
+            Ok(Some(value)) => *text = text.expanded(value),
+            Ok(None) => {}
+            Err(error) => errors.push(Unexpanded { path: path.clone(), mark, error }),
+        },
+        Value::List(elements) => {
+            for (index, element) in elements.iter_mut().enumerate() {
+                path.push(Step::Index(index));
+                walk(element, variables, path, errors);
+                path.pop();
+            }
+        }
+        Value::Map(members) => {
+            for (key, member) in members {
+                path.push(Step::Key(key.text.clone()));
+                walk(member, variables, path, errors);
+                path.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a tree refers to any variable.
+pub(crate) fn refers(node: &Node) -> bool {
+    match &node.value {
+        Value::Text(text) => !references(text.shown()).is_empty(),
+        Value::List(elements) => elements.iter().any(refers),
+        Value::Map(members) => members.iter().any(|(_, member)| refers(member)),
+        _ => false,
+    }
+}

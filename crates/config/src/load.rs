@@ -1,0 +1,355 @@
+//! Loading: files to settings and servers, with every problem found on the way.
+
+use crate::dialect::{self, FileKind, Split};
+use crate::environment::{self, Argument};
+use crate::expand::Variables;
+use crate::finding::Finding;
+use crate::inputs::Sources;
+use crate::layer::{Layer, Origin};
+use crate::layers::{self, Planned, Presence};
+use crate::node::{Mark, Node};
+use crate::parse;
+use crate::servers::{self, ConfiguredServer, History};
+use crate::settings::Settings;
+use crate::texts::Texts;
+use crate::trust::{Preview, TrustBook, TrustError};
+use crate::{resolve, schema};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toolbooth_core::names::ServerName;
+
+/// A configuration, loaded.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// Every setting.
+    pub settings: Settings,
+    /// Every server that any file names, by name.
+    pub servers: Vec<ConfiguredServer>,
+    /// Warnings, and errors that set something aside.
+    pub findings: Vec<Finding>,
+    /// Every file that was read or looked for, for watching.
+    pub files: Vec<PathBuf>,
+    /// The variables that entries and manifests may refer to.
+    pub variables: Variables,
+    /// Project files whose settings wait for trust.
+    pub untrusted: Vec<UntrustedSettings>,
+    pub(crate) texts: Texts,
+    pub(crate) documents: Vec<Document>,
+    pub(crate) merged: Node,
+    pub(crate) history: BTreeMap<ServerName, History>,
+}
+
+/// A project file whose settings wait for trust.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UntrustedSettings {
+    /// The file.
+    pub file: PathBuf,
+    /// What is asked.
+    pub preview: Preview,
+    /// The keys that are set aside until then.
+    pub keys: Vec<String>,
+}
+
+/// Nothing can go on: the findings say why, and at least one is an error.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", sentence(.findings))]
+pub struct LoadFailure {
+    /// Why.
+    pub findings: Vec<Finding>,
+    /// Every file that was read or looked for, for watching.
+    pub files: Vec<PathBuf>,
+}
+
+fn sentence(findings: &[Finding]) -> String {
+    let mut errors = findings.iter().filter(|finding| finding.is_error());
+    match (errors.next(), errors.count()) {
+        (Some(first), 0) => first.to_string(),
+        (Some(first), more) => format!("{first} (and {more} more)"),
+        (None, _) => "the configuration could not be loaded".to_owned(),
+    }
+}
+
+impl toolbooth_core::fault::Fault for LoadFailure {
+    fn code(&self) -> &'static str {
+        self.findings.iter().find(|finding| finding.is_error()).map_or("config.failed", |finding| finding.code)
+    }
+
+    fn blame(&self) -> toolbooth_core::fault::Blame {
+        toolbooth_core::fault::Blame::Gateway
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.findings.iter().find(|finding| finding.is_error()).and_then(|finding| finding.hint.clone())
+    }
+}
+
+/// One file or other source of one layer, taken apart.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    pub layer: Layer,
+    pub path: Option<PathBuf>,
+    pub kind: FileKind,
+    pub split: Split,
+    /// Whether its settings and servers count as the user's own words.
+    pub settings_trusted: bool,
+}
+
+impl Loaded {
+    /// Whether no file names any server, so that the bundled ones may stand in.
+    pub fn is_empty_of_servers(&self) -> bool {
+        self.servers.is_empty() && !self.findings.iter().any(|finding| finding.code == "config.bad-name")
+    }
+
+    /// The server of that name.
+    pub fn server(&self, name: &str) -> Option<&ConfiguredServer> {
+        self.servers.iter().find(|server| server.name.as_str() == name)
+    }
+
+    /// Whether anything is an error.
+    pub fn has_errors(&self) -> bool {
+        self.findings.iter().any(Finding::is_error)
+    }
+
+    /// Trusts everything that waits for it, below `under` if given, and says how many things that were.
+    pub fn trust_into(&self, book: &mut TrustBook, under: Option<&Path>) -> usize {
+        let wanted = |file: &Path| under.is_none_or(|under| file.starts_with(under) || file == under);
+        let mut count = 0;
+        for server in &self.servers {
+            if let (servers::ServerConfigState::NeedsTrust { entry_preview, .. }, Some(file)) =
+                (&server.state, &server.trust_file)
+                && wanted(file)
+            {
+                book.trust(file, server.name.as_str(), entry_preview);
+                count += 1;
+            }
+        }
+        for settings in self.untrusted.iter().filter(|settings| wanted(&settings.file)) {
+            book.trust(&settings.file, crate::trust::SETTINGS, &settings.preview);
+            count += 1;
+        }
+        count
+    }
+
+    pub(crate) fn origin(&self, layer: Layer, mark: Mark) -> Origin {
+        Origin::new(layer, self.texts.place(mark))
+    }
+}
+
+/// Loads the configuration, with the book of trust that its own data directory holds.
+pub fn load_with_trust(sources: &mut Sources) -> Result<Loaded, LoadFailure> {
+    // Trust is never looked up in a folder that an untrusted file names: those settings are set aside at first.
+    let first = load(sources)?;
+    match TrustBook::load(&first.settings.data_dir) {
+        Ok(book) if book == sources.trust => Ok(first),
+        Ok(book) => {
+            sources.trust = book;
+            load(sources)
+        }
+        Err(error) => {
+            let mut loaded = first;
+            loaded.findings.push(trust_finding(&error));
+            Ok(loaded)
+        }
+    }
+}
+
+fn trust_finding(error: &TrustError) -> Finding {
+    use toolbooth_core::fault::Fault;
+    let mut finding = Finding::error(error.code(), error.to_string());
+    finding.hint = Fault::hint(error);
+    finding
+}
+
+/// Loads the configuration.
+pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
+    let mut desk = Desk { sources, texts: Texts::default(), findings: Vec::new(), fatal: false, files: Vec::new() };
+    let mut variables = desk.variables();
+    let documents = desk.documents(&variables);
+    let arguments = environment::from_arguments(&mut desk.texts, &sources.overrides);
+    if desk.fatal {
+        return Err(desk.failure());
+    }
+    let (server_arguments, arguments) = arguments.into_iter().partition(|argument| argument.path[0] == "servers");
+    let resolved = resolve::settings(&mut desk, &documents, arguments, &mut variables);
+    if desk.fatal {
+        return Err(desk.failure());
+    }
+    let resolve::Resolved { settings, merged, untrusted } = resolved;
+    let gathered = servers::gather(&mut desk, &documents, server_arguments, &variables);
+    let servers::Gathered { servers, history } = gathered;
+    let Desk { texts, findings, files, .. } = desk;
+    Ok(Loaded {
+        settings,
+        servers,
+        findings: sorted(findings),
+        files,
+        variables,
+        untrusted,
+        texts,
+        documents,
+        merged,
+        history,
+    })
+}
+
+/// In the order of files and lines, so that a reader can follow.
+fn sorted(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by(|a, b| {
+        let key = |finding: &Finding| (finding.file.clone(), finding.line, finding.column);
+        key(a).cmp(&key(b))
+    });
+    findings.dedup();
+    findings
+}
+
+/// What one load collects on its way.
+pub(crate) struct Desk<'a> {
+    pub sources: &'a Sources,
+    pub texts: Texts,
+    pub findings: Vec<Finding>,
+    /// Whether an error was found with which nothing can go on.
+    pub fatal: bool,
+    pub files: Vec<PathBuf>,
+}
+
+impl Desk<'_> {
+    /// Notes an error with which nothing can go on.
+    pub(crate) fn fatal(&mut self, finding: Finding) {
+        self.fatal = true;
+        self.findings.push(finding);
+    }
+
+    fn failure(self) -> LoadFailure {
+        LoadFailure { findings: sorted(self.findings), files: self.files }
+    }
+
+    /// The environment, over the variables of `--env-file`.
+    fn variables(&mut self) -> Variables {
+        let mut variables = Variables::new(self.sources.env.clone());
+        if let Some(path) = &self.sources.env_file {
+            let path = self.sources.absolute(path);
+            self.files.push(path.clone());
+            match std::fs::read(&path) {
+                Ok(bytes) => match parse::dotenv::parse(&mut self.texts, &path, &bytes) {
+                    Ok(more) => variables.add_missing(more),
+                    Err(finding) => self.fatal(finding),
+                },
+                Err(error) => self.fatal(unreadable(&path, &error, "the file of variables")),
+            }
+        }
+        variables
+    }
+
+    /// Every file of every layer, taken apart, lowest first.
+    fn documents(&mut self, variables: &Variables) -> Vec<Document> {
+        let known = schema::setting_names();
+        let mut documents = Vec::new();
+        let mut with_environment = false;
+        let planned = layers::plan(self.sources);
+        for file in planned {
+            if file.layer > Layer::Environment && !with_environment {
+                with_environment = true;
+                documents.extend(self.environment(variables));
+            }
+            documents.extend(self.document(file, &known));
+        }
+        if !with_environment {
+            documents.extend(self.environment(variables));
+        }
+        self.missing_folders();
+        self.warn_of_pairs(&documents);
+        documents
+    }
+
+    fn document(&mut self, file: Planned, known: &[&str]) -> Option<Document> {
+        let Planned { path, layer, kind, presence } = file;
+        self.files.push(path.clone());
+        let bytes = match read_bounded(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if presence == Presence::Optional && is_absent(&error) => return None,
+            Err(error) => {
+                self.fatal(unreadable(&path, &error, "the configuration file"));
+                return None;
+            }
+        };
+        let node = match parse::parse(&mut self.texts, &path, &bytes) {
+            Ok(node) => node,
+            Err(finding) => {
+                self.fatal(finding);
+                return None;
+            }
+        };
+        let mut split = dialect::split(&self.texts, node, kind, known);
+        self.findings.append(&mut split.findings);
+        let settings_trusted = layer != Layer::Project;
+        Some(Document { layer, path: Some(path), kind, split, settings_trusted })
+    }
+
+    fn environment(&mut self, variables: &Variables) -> Option<Document> {
+        let env = variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let (settings, mut findings) = environment::from_variables(&mut self.texts, &env, schema::setting_paths);
+        self.findings.append(&mut findings);
+        let split = Split { settings: settings?, servers: Vec::new(), twice: Vec::new(), findings: Vec::new() };
+        let kind = FileKind::Whole;
+        Some(Document { layer: Layer::Environment, path: None, kind, split, settings_trusted: true })
+    }
+
+    /// A folder that was named must be there, or a slip in its name would pass in silence.
+    fn missing_folders(&mut self) {
+        let named =
+            [("--config-dir", &self.sources.config_dir), ("--config-overrides", &self.sources.config_overrides)];
+        for (flag, path) in named {
+            let Some(path) = path.as_ref().map(|path| self.sources.absolute(path)) else { continue };
+            if !path.exists() {
+                self.fatal(
+                    Finding::error("config.no-folder", format!("the folder of {flag} does not exist")).in_file(path),
+                );
+            }
+        }
+    }
+
+    fn warn_of_pairs(&mut self, documents: &[Document]) {
+        let whole: Vec<&Path> = documents
+            .iter()
+            .filter(|document| document.kind == FileKind::Whole)
+            .filter_map(|document| document.path.as_deref())
+            .filter(|path| path.file_stem().is_some_and(|stem| stem == "toolbooth"))
+            .collect();
+        for pair in whole.windows(2) {
+            if pair[0].parent() == pair[1].parent() {
+                let name = pair[0].file_name().unwrap_or_default().to_string_lossy();
+                let sentence = format!("`{name}` stands beside this file; both are read, and this one wins");
+                self.findings.push(Finding::warning("config.two-files", sentence).in_file(pair[1]));
+            }
+        }
+    }
+}
+
+/// Reads a file, but not without end: a device or a runaway file is refused.
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let about = std::fs::metadata(path)?;
+    if about.is_dir() {
+        return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(parse::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
+pub(crate) fn unreadable(path: &Path, error: &std::io::Error, what: &str) -> Finding {
+    let (code, reason) = match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => ("config.no-file", "does not exist"),
+        std::io::ErrorKind::PermissionDenied => ("config.unreadable", "may not be read by this user"),
+        std::io::ErrorKind::IsADirectory => ("config.unreadable", "is a folder"),
+        _ => ("config.unreadable", "could not be read"),
+    };
+    Finding::error(code, format!("{what} {reason}")).in_file(path)
+}
+
+/// Arguments that set something of a server.
+pub(crate) type ServerArguments = Vec<Argument>;

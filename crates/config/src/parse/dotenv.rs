@@ -1,0 +1,91 @@
+//! `.env` files: one `NAME=value` per line.
+
+use super::MAX_BYTES;
+use crate::finding::Finding;
+use crate::node::Mark;
+use crate::texts::{TextName, Texts};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Reads the variables of a file; the first line that makes no sense is the error.
+pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, String>, Finding> {
+    if bytes.len() > MAX_BYTES {
+        return Err(Finding::error("config.too-large", "the file of variables is too large").in_file(path));
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut variables = BTreeMap::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let parsed = assignment(line.trim());
+        match parsed {
+            Ok(Some((name, value))) => {
+                variables.insert(name, value);
+            }
+            Ok(None) => {}
+            Err(message) => {
+                // Values are secrets, so the line itself is not kept for showing.
+                let id = texts.add(TextName::File(path.to_owned()), text);
+                let mut finding = Finding::error("config.env-file", message)
+                    .at(texts, Mark::new(id, start, start))
+                    .hint("write one NAME=value per line");
+                finding.snippet = None;
+                return Err(finding);
+            }
+        }
+        start += line.len();
+    }
+    Ok(variables)
+}
+
+/// Whether a text can be the name of a variable.
+pub(crate) fn is_variable_name(name: &str) -> bool {
+    let mut characters = name.chars();
+    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn assignment(line: &str) -> Result<Option<(String, String)>, &'static str> {
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let Some((name, value)) = line.split_once('=') else { return Err("this line has no `=`") };
+    let name = name.trim();
+    if !is_variable_name(name) {
+        return Err("a variable's name is made of letters, digits and `_`, and does not start with a digit");
+    }
+    Ok(Some((name.to_owned(), unquote(value.trim())?)))
+}
+
+fn unquote(value: &str) -> Result<String, &'static str> {
+    match value.chars().next() {
+        Some('\'') => {
+            let inner = &value[1..];
+            let end = inner.find('\'').ok_or("the value has no closing quote")?;
+            Ok(inner[..end].to_owned())
+        }
+        Some('"') => double_quoted(&value[1..]),
+        // A comment after a bare value needs a space, so that `pass#word` stays whole.
+        _ => Ok(value.find(" #").map_or(value, |at| &value[..at]).trim_end().to_owned()),
+    }
+}
+
+fn double_quoted(inner: &str) -> Result<String, &'static str> {
+    let mut out = String::new();
+    let mut characters = inner.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => return Ok(out),
+            '\\' => match characters.next() {
+                Some('n') => out.push('\n'),
+                Some('t') => out.push('\t'),
+                Some('r') => out.push('\r'),
+                Some(other) => out.push(other),
+                None => break,
+            },
+            other => out.push(other),
+        }
+    }
+    Err("the value has no closing quote")
+}

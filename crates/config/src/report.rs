@@ -1,0 +1,83 @@
+//! Read errors as findings: sentences with the nearest known word.
+
+use crate::finding::Finding;
+use crate::read::{ReadError, ReadErrorKind};
+use crate::suggest::nearest;
+use crate::texts::Texts;
+
+/// What the sentence starts with, and which keys are known here besides the typed ones.
+pub(crate) struct Subject<'a> {
+    /// Such as "server `fs`".
+    pub name: &'a str,
+    /// The dotted key of the tree that was read, such as `servers.fs`.
+    pub key: &'a str,
+    /// Keys that were taken out before reading.
+    pub also_known: &'a [&'a str],
+}
+
+/// The finding that a read error is.
+pub(crate) fn finding(texts: &Texts, subject: &Subject<'_>, error: &ReadError) -> Finding {
+    let dotted = error.dotted();
+    let at_key = |sentence: String| match (subject.name, dotted.as_str()) {
+        ("", "") => sentence,
+        ("", key) => format!("`{key}`: {sentence}"),
+        (name, "") => format!("{name}: {sentence}"),
+        (name, key) => format!("{name}, `{key}`: {sentence}"),
+    };
+    let mut finding = match &error.kind {
+        ReadErrorKind::UnknownKey { key, known } => {
+            let top = error.path.len() == 1;
+            let more = if top { subject.also_known } else { &[] };
+            let sentence = match (subject.name, top) {
+                ("", true) => format!("unknown key `{key}`"),
+                (name, true) => format!("{name}: unknown key `{key}`"),
+                _ => at_parent(subject.name, &dotted, key),
+            };
+            did_you_mean(Finding::error("config.unknown-key", sentence), key, known, more)
+        }
+        ReadErrorKind::UnknownWord { word, known } => {
+            let finding = Finding::error("config.unknown-word", at_key(format!("`{word}` is not understood here")));
+            did_you_mean(finding, word, known, &[])
+        }
+        ReadErrorKind::Missing(key) => Finding::error("config.missing-key", at_key(format!("`{key}` is missing"))),
+        ReadErrorKind::Twice(key) => Finding::error("config.duplicate-key", at_key(format!("`{key}` is given twice")))
+            .hint("two spellings of one key count as one; keep one of them"),
+        ReadErrorKind::Type { found, expected } => {
+            Finding::error("config.wrong-type", at_key(format!("expected {expected}, found {found}")))
+                .label(format!("expected {expected}"))
+        }
+        ReadErrorKind::Other(sentence) => Finding::error("config.wrong-value", at_key(sentence.clone())),
+    };
+    finding.key = Some(match (subject.key, dotted.as_str()) {
+        ("", key) => key.to_owned(),
+        (key, "") => key.to_owned(),
+        (above, key) => format!("{above}.{key}"),
+    });
+    match error.mark {
+        Some(mark) => finding.at(texts, mark),
+        None => finding,
+    }
+}
+
+fn at_parent(name: &str, dotted: &str, key: &str) -> String {
+    let parent = dotted.strip_suffix(key).unwrap_or(dotted).trim_end_matches('.');
+    match name {
+        "" => format!("unknown key `{key}` in `{parent}`"),
+        name => format!("{name}: unknown key `{key}` in `{parent}`"),
+    }
+}
+
+/// The longest list of known words that is worth printing.
+const LISTED: usize = 12;
+
+fn did_you_mean(finding: Finding, written: &str, known: &[&str], more: &[&str]) -> Finding {
+    let all = || known.iter().chain(more).copied();
+    if let Some(word) = nearest(written, all()) {
+        return finding.label(format!("did you mean `{word}`?")).hint(format!("did you mean `{word}`?"));
+    }
+    if all().count() > LISTED {
+        return finding;
+    }
+    let words: Vec<String> = all().map(|word| format!("`{word}`")).collect();
+    finding.hint(format!("known here: {}", words.join(", ")))
+}

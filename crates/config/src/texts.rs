@@ -1,0 +1,107 @@
+//! The texts that were read, so that a mark can be turned into file, line and column.
+
+use crate::finding::{Place, Snippet};
+use crate::node::{Mark, TextId};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a text came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextName {
+    /// A file.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(String),
+    /// A `key=value` of the command line.
+    Argument(String),
+}
+
+#[derive(Clone)]
+struct Entry {
+    name: TextName,
+    text: Arc<str>,
+}
+
+/// Every text of one load.
+#[derive(Clone, Default)]
+pub struct Texts {
+    entries: Vec<Entry>,
+}
+
+impl std::fmt::Debug for Texts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The texts themselves may hold literal secrets.
+        f.debug_list().entries(self.entries.iter().map(|entry| &entry.name)).finish()
+    }
+}
+
+impl Texts {
+    /// Takes in a text and names it.
+    pub fn add(&mut self, name: TextName, text: impl Into<Arc<str>>) -> TextId {
+        self.entries.push(Entry { name, text: text.into() });
+        TextId(u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// Where that text came from.
+    pub fn name(&self, id: TextId) -> Option<&TextName> {
+        self.entries.get(id.0 as usize).map(|entry| &entry.name)
+    }
+
+    /// The file a mark is in, if it is in a file.
+    pub fn file(&self, mark: Mark) -> Option<&Path> {
+        match self.name(mark.text)? {
+            TextName::File(path) => Some(path),
+            TextName::Variable(_) | TextName::Argument(_) => None,
+        }
+    }
+
+    /// The folder that relative paths written at `mark` start from.
+    pub fn folder(&self, mark: Mark) -> Option<&Path> {
+        self.file(mark)?.parent()
+    }
+
+    /// File, line and column of a mark; counted from one, columns in characters.
+    pub fn place(&self, mark: Mark) -> Place {
+        let Some(entry) = self.entries.get(mark.text.0 as usize) else { return Place::default() };
+        match &entry.name {
+            TextName::File(path) => {
+                let (line, column) = line_and_column(&entry.text, mark.start as usize);
+                Place { file: Some(path.clone()), line, column, via: None }
+            }
+            TextName::Variable(name) => Place { via: Some(format!("variable `{name}`")), ..Place::default() },
+            TextName::Argument(name) => {
+                Place { via: Some(format!("`{name}` on the command line")), ..Place::default() }
+            }
+        }
+    }
+
+    /// The line a mark stands on, for a caret.
+    pub fn snippet(&self, mark: Mark) -> Option<Snippet> {
+        let entry = self.entries.get(mark.text.0 as usize)?;
+        if !matches!(entry.name, TextName::File(_)) {
+            return None;
+        }
+        let text = &entry.text;
+        let start = floor_boundary(text, mark.start as usize);
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let end = floor_boundary(text, (mark.end as usize).clamp(start, line_end));
+        Some(Snippet {
+            line: text[line_start..line_end].trim_end_matches('\r').to_owned(),
+            before: text[line_start..start].chars().count(),
+            width: text[start..end.max(start)].trim_end_matches('\r').chars().count().max(1),
+        })
+    }
+}
+
+fn floor_boundary(text: &str, offset: usize) -> usize {
+    text.floor_char_boundary(offset.min(text.len()))
+}
+
+fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
+    let before = &text[..floor_boundary(text, offset)];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    let lines = before.bytes().filter(|byte| *byte == b'\n').count();
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
+    (count(lines), count(before[line_start..].chars().count()))
+}
