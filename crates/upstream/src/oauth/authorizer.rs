@@ -219,7 +219,7 @@ impl Authorizer {
         outcome
     }
 
-    /// Goes the whole way to a token: find, renew or register, ask, redeem, keep.
+    /// Goes the whole way to a token: find, renew or start over.
     async fn authorize(
         &self,
         flow: &mut Flow,
@@ -229,7 +229,7 @@ impl Authorizer {
         let login = self.login();
         let challenged = Scopes::parse(challenge.scope.as_deref().unwrap_or_default());
         if need == Need::MoreScopes && login.as_ref().is_some_and(|l| l.trail.requested.covers(&challenged)) {
-            info!(scopes = challenged.joined(), "{} wants scopes that were already asked for", self.name());
+            info!("{} wants scopes that were already asked for: {}", self.name(), challenged.joined());
             return Ok(Next::GiveUp);
         }
         let guard = Guard::new(&self.server, self.reach)?;
@@ -247,8 +247,22 @@ impl Authorizer {
                 Err(error) => return Err(error),
             }
         }
-        self.check_binding(&route.server.issuer).await?;
-        let unattended = self.means.are_unattended(&route.server, &self.entry);
+        let requested = earlier.as_ref().map(|earlier| &earlier.trail.requested);
+        let scopes = route.scopes(challenged, requested, &self.entry.scopes);
+        self.start_over(flow, &fetcher, route, scopes).await
+    }
+
+    /// Register if need be, ask, redeem, keep.
+    async fn start_over(
+        &self,
+        flow: &mut Flow,
+        fetcher: &Fetcher<'_>,
+        route: Route,
+        scopes: Scopes,
+    ) -> Result<Next, OAuthError> {
+        let Route { resource, server, .. } = route;
+        self.check_binding(&server.issuer).await?;
+        let unattended = self.means.are_unattended(&server, &self.entry);
         if !unattended && self.browser.is_none() {
             return Err(OAuthError::NeedsLogin { server: self.name() });
         }
@@ -257,12 +271,9 @@ impl Authorizer {
             return Ok(Next::GiveUp);
         }
         let records = Records(&*self.vault);
-        let scopes =
-            route.scopes(challenged, earlier.as_ref().map(|l| &l.trail.requested), &self.entry.scopes);
-        let client = client_for(&route.server, &self.entry, &self.identity, &fetcher, &records).await?;
-        let Route { resource, server, .. } = route;
+        let client = client_for(&server, &self.entry, &self.identity, fetcher, &records).await?;
         let wish = Wish { server: &server, client: &client, resource: &resource, scopes: &scopes };
-        let tokens = self.obtain(&fetcher, &wish).await?;
+        let tokens = self.obtain(fetcher, &wish).await?;
         let Client { id: client_id, .. } = client;
         let trail = Trail { issuer: server.issuer, resource, client_id, requested: scopes, unattended };
         self.keep(trail, tokens).await;
