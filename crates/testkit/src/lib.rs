@@ -1,1 +1,3 @@
-//! Placeholder while the crate is being written.
+//! Fake servers of every temper, for tests only; nothing here ships.
+
+pub mod fixture;
