@@ -11,7 +11,7 @@ pub enum Exit {
     Signal(i32),
     /// The system refused to run it, with this error number.
     NotStarted(i32),
-    /// Its reaper was killed; what could be found of its tree was killed too.
+    /// Its reaper ended without a word, most likely killed; what could be found of the tree was killed too.
     ReaperLost,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Exit {
             Self::NotStarted(number) => {
                 write!(f, "could not be run: {}", nix::errno::Errno::from_raw(*number).desc())
             }
-            Self::ReaperLost => f.write_str("was lost, because its reaper process was killed"),
+            Self::ReaperLost => f.write_str("was lost together with its reaper process"),
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
             (Exit::Signal(9), "was ended by SIGKILL", 137),
             (Exit::Signal(40), "was ended by signal 40", 168),
             (Exit::NotStarted(8), "could not be run: Exec format error", 126),
-            (Exit::ReaperLost, "was lost, because its reaper process was killed", 137),
+            (Exit::ReaperLost, "was lost together with its reaper process", 137),
         ];
         for (exit, sentence, status) in cases {
             assert_eq!((exit.to_string().as_str(), exit.shell_status()), (sentence, status));
