@@ -9,15 +9,18 @@ pub mod duplex;
 pub mod error;
 mod handshake;
 pub mod http;
+pub mod legacy_sse;
 pub mod link;
 pub mod oauth;
 pub mod open;
 pub mod peer;
 pub mod pool;
 pub mod process;
+mod refusal;
 pub mod state;
 pub mod stdio;
 pub mod supervisor;
+pub mod websocket;
 
 pub use connection::Connection;
 pub use error::UpstreamError;

@@ -4,9 +4,11 @@ use crate::connection::{Connection, Linked, Opened};
 use crate::error::UpstreamError;
 use crate::handshake::{Opening, shake};
 use crate::http::{Client, Credential, HttpParts, HttpPeer, Origin};
+use crate::legacy_sse::{self, SseParts};
 use crate::peer::Notice;
 use crate::process::{Launch, Reaper, StderrTail, clean_environment};
 use crate::stdio::{self, StdioParts};
+use crate::websocket::{self, WebSocketParts};
 use ::http::{HeaderName, HeaderValue};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -57,17 +59,27 @@ impl Surroundings {
         let entry = request.entry;
         let mut opening = Opening {
             server: entry.name.to_string(),
-            hint: request.hint,
+            hint: match entry.transport {
+                Transport::Sse(_) => Some(Era::Legacy), // The transport is older than the modern era.
+                _ => request.hint,
+            },
             capabilities: request.capabilities.clone(),
             patience: entry.connect_timeout,
         };
         let first = shake(self.dial(&request).await?, &opening).await;
         match first {
             // Some servers die of a word they do not know. They are asked the old way.
-            Err(UpstreamError::Lost { .. }) if opening.hint != Some(Era::Legacy) && is_local(entry) => {
+            Err(UpstreamError::Lost { .. }) if opening.hint != Some(Era::Legacy) && may_hang_up(entry) => {
                 opening.hint = Some(Era::Legacy);
                 shake(self.dial(&request).await?, &opening).await
             }
+            Err(error) if is_no_streamable_http(&error) => match &entry.transport {
+                Transport::Http(remote) => {
+                    opening.hint = Some(Era::Legacy);
+                    self.step_back(&request, remote, &opening, error).await
+                }
+                _ => Err(error),
+            },
             other => other,
         }
     }
@@ -107,7 +119,59 @@ impl Surroundings {
                 });
                 Ok(Opened { peer: Box::new(peer), linked: Linked::Yes })
             }
-            Transport::Sse(_) | Transport::WebSocket(_) => Err(config_fault(entry, "this transport is not built in yet")),
+            Transport::Sse(remote) => self.follow_stream(request, remote).await,
+            Transport::WebSocket(remote) => {
+                let wrong = |_| config_fault(entry, "its `url` is no ws or wss URL");
+                let peer = websocket::open(WebSocketParts {
+                    server: entry.name.to_string(),
+                    origin: websocket::origin(remote.url.expose()).map_err(wrong)?,
+                    headers: headers_of(entry, remote)?,
+                    credential: request.credential.clone(),
+                    notices: request.notices.clone(),
+                    roots: self.roots.clone(),
+                    message_limit: self.answer_limit,
+                    connect_timeout: entry.connect_timeout,
+                    ping_every: websocket::PING_EVERY,
+                })
+                .await?;
+                Ok(Opened { peer: Box::new(peer), linked: Linked::No })
+            }
+        }
+    }
+
+    async fn follow_stream(&self, request: &OpenRequest<'_>, remote: &Remote) -> Result<Opened, UpstreamError> {
+        let entry = request.entry;
+        let peer = legacy_sse::open(SseParts {
+            server: entry.name.to_string(),
+            origin: origin_of(entry, remote)?,
+            headers: headers_of(entry, remote)?,
+            credential: request.credential.clone(),
+            notices: request.notices.clone(),
+            roots: self.roots.clone(),
+            message_limit: self.answer_limit,
+            connect_timeout: entry.connect_timeout,
+        })
+        .await?;
+        Ok(Opened { peer: Box::new(peer), linked: Linked::No })
+    }
+
+    /// Tries the older transport on a server that knows nothing of Streamable HTTP. What went wrong
+    /// there is said only if it is about the server, not about the transport.
+    async fn step_back(
+        &self,
+        request: &OpenRequest<'_>,
+        remote: &Remote,
+        opening: &Opening,
+        first: UpstreamError,
+    ) -> Result<Connection, UpstreamError> {
+        tracing::debug!(server.name = %opening.server, "{first}; trying the older HTTP+SSE transport");
+        match self.follow_stream(request, remote).await {
+            Ok(opened) => shake(opened, opening).await,
+            Err(error @ UpstreamError::NeedsAuth { .. }) => Err(error),
+            Err(error) => {
+                tracing::debug!(server.name = %opening.server, "{error}; it does not speak HTTP+SSE either");
+                Err(first)
+            }
         }
     }
 
@@ -124,8 +188,16 @@ impl Surroundings {
     }
 }
 
-fn is_local(entry: &ServerEntry) -> bool {
-    matches!(entry.transport, Transport::Stdio { .. } | Transport::Bundled(_))
+fn may_hang_up(entry: &ServerEntry) -> bool {
+    matches!(entry.transport, Transport::Stdio { .. } | Transport::Bundled(_) | Transport::WebSocket(_))
+}
+
+/// Whether a handshake failed the way it does where nobody takes POSTs: with these three and no message.
+fn is_no_streamable_http(error: &UpstreamError) -> bool {
+    let UpstreamError::BadAnswer { what, .. } = error else { return false };
+    // The first status named is the server's; what follows may be its own words.
+    let status = what.split_once("HTTP ").and_then(|(_, rest)| rest.get(..3));
+    matches!(status, Some("400" | "404" | "405"))
 }
 
 /// The address of a remote server.
