@@ -1,1 +1,26 @@
-//! Placeholder while the crate is being written.
+//! The living gateway: the pipeline of a call, and the state it needs.
+//!
+//! Start reading at [`call`]. Knows neither axum nor clap.
+
+pub mod answer;
+pub mod call;
+mod cached;
+pub mod changes;
+mod dispatch;
+pub mod engine;
+pub mod inquiry;
+mod keeper;
+pub mod parked;
+pub mod plan;
+pub mod record;
+pub mod state;
+mod subscriptions;
+
+pub use answer::Answer;
+pub use call::CallRequest;
+pub use changes::Change;
+pub use dispatch::Rounds;
+pub use engine::{Engine, Options};
+pub use inquiry::Inquiry;
+pub use plan::{ServerPlan, Standing};
+pub use subscriptions::SubscribeError;

@@ -1,1 +1,13 @@
-//! Placeholder while the crate is being written.
+//! The doors of the gateway: MCP over HTTP and over lines, and REST.
+//!
+//! A door establishes who calls, reads what they ask, and writes down what the engine answers. It
+//! touches neither store nor servers except through the engine.
+
+pub mod body;
+pub mod guard;
+pub mod identify;
+pub mod listen;
+pub mod mcp;
+pub mod rest;
+
+pub use listen::{Doors, ListenError, serve};

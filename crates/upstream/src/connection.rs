@@ -43,7 +43,13 @@ pub struct Connection {
     pub(crate) asking: Asking,
     pub(crate) opened: Instant,
     pub(crate) last_used_ms: AtomicU64,
+    /// How talkative a legacy server was told to be.
+    pub(crate) loudness: AtomicU64,
 }
+
+/// Log levels, most talkative first.
+pub const LOG_LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// One request of the gateway to a server.
 #[derive(Debug)]
@@ -222,6 +228,21 @@ impl Connection {
             Ok(Ok(_) | Err(AskError::Rpc(_))) => Ok(()),
             Ok(Err(AskError::Upstream(error))) => Err(error),
         }
+    }
+
+    /// Makes a legacy server as talkative as a client wants. Louder clients win; doors filter.
+    pub async fn follow_log_level(&self, client: &ClientFacts) {
+        let Some(level) = client.log_level.as_deref() else { return };
+        if self.era == Era::Modern || !self.can("logging") {
+            return;
+        }
+        let Some(wanted) = LOG_LEVELS.iter().position(|name| *name == level) else { return };
+        let wanted = u64::try_from(LOG_LEVELS.len() - wanted).unwrap_or(0);
+        if self.loudness.fetch_max(wanted, Ordering::Relaxed) >= wanted {
+            return;
+        }
+        let ask = Ask::plain("logging/setLevel", vec![("level", RawJson::from_value(level))], client);
+        let _ = tokio::time::timeout(Duration::from_secs(5), self.result(ask)).await;
     }
 
     /// How long nobody has asked it anything.

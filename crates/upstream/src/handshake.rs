@@ -105,6 +105,7 @@ fn connection(peer: Box<dyn Peer>, linked: Linked, introduction: Introduction, o
         asking: if may_ask { Asking::Allowed } else { Asking::No },
         opened: Instant::now(),
         last_used_ms: AtomicU64::new(0),
+        loudness: AtomicU64::new(0),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The link between a call under way and its client: progress, log messages and questions.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::RpcError;
@@ -34,13 +36,47 @@ pub struct Question {
 #[derive(Debug, Clone)]
 pub struct CallLink {
     events: mpsc::Sender<LinkEvent>,
+    signs: Arc<Signs>,
+}
+
+/// Signs of life that put a deadline off.
+#[derive(Debug, Default)]
+struct Signs {
+    progress: AtomicU32,
+    questions: AtomicU32,
+}
+
+/// Counts a question as open for as long as it lives.
+struct OpenQuestion<'a>(&'a Signs);
+
+impl<'a> OpenQuestion<'a> {
+    fn new(signs: &'a Signs) -> Self {
+        signs.questions.fetch_add(1, Ordering::Relaxed);
+        Self(signs)
+    }
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        self.0.questions.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl CallLink {
     /// A link, and the client's side of it.
     pub fn new() -> (Self, mpsc::Receiver<LinkEvent>) {
         let (events, receiver) = mpsc::channel(BACKLOG);
-        (Self { events }, receiver)
+        (Self { events, signs: Arc::default() }, receiver)
+    }
+
+    /// How much progress there has been.
+    pub fn progress_seen(&self) -> u32 {
+        self.signs.progress.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client has been asked something and has not answered yet.
+    pub fn waits_for_client(&self) -> bool {
+        self.signs.questions.load(Ordering::Relaxed) > 0
     }
 
     /// A link nobody listens to: for the gateway's own requests.
@@ -50,6 +86,7 @@ impl CallLink {
 
     /// Passes progress on. A client that does not keep up loses progress, never the result.
     pub fn progress(&self, params: RawJson) {
+        self.signs.progress.fetch_add(1, Ordering::Relaxed);
         let _ = self.events.try_send(LinkEvent::Progress(params));
     }
 
@@ -60,6 +97,7 @@ impl CallLink {
 
     /// Asks the client and waits for the answer.
     pub async fn ask(&self, method: &str, params: Option<RawJson>) -> Result<RawJson, RpcError> {
+        let _open = OpenQuestion::new(&self.signs);
         let (reply, answer) = oneshot::channel();
         let question = Question { method: method.to_owned(), params, reply };
         if self.events.send(LinkEvent::Question(question)).await.is_err() {

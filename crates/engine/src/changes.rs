@@ -1,0 +1,31 @@
+//! What clients are told of: lists that changed, resources that changed.
+
+use toolbooth_core::catalog::ListKind;
+use toolbooth_core::json::RawJson;
+use toolbooth_core::names::ServerName;
+
+/// A change that clients may want to hear of.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// A list has another content.
+    List(ListKind),
+    /// A resource has another content: the parameters of the server's notification.
+    Resource {
+        /// The server it is on.
+        server: ServerName,
+        /// The parameters.
+        params: RawJson,
+    },
+}
+
+impl Change {
+    /// The method of the notification.
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::List(ListKind::Tools) => "notifications/tools/list_changed",
+            Self::List(ListKind::Prompts) => "notifications/prompts/list_changed",
+            Self::List(ListKind::Resources | ListKind::Templates) => "notifications/resources/list_changed",
+            Self::Resource { .. } => "notifications/resources/updated",
+        }
+    }
+}

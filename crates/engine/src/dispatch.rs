@@ -1,0 +1,186 @@
+//! Stage 8, dispatch: one deadline over all attempts, rounds and providers.
+
+use crate::answer::Answer;
+use crate::engine::Engine;
+use std::time::Duration;
+use tokio::time::Instant;
+use toolbooth_core::call::{Provider, Sealed};
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::server::ServerEntry;
+use toolbooth_upstream::connection::{Ask, Connection, Progress, Round};
+use toolbooth_upstream::error::Sent;
+use toolbooth_upstream::peer::Reading;
+use toolbooth_upstream::{CallLink, PeerAnswer, UpstreamError};
+use toolbooth_wire::{Era, RpcError};
+
+/// The most rounds of questions one call may take.
+const MAX_ROUNDS: usize = 10;
+/// How long a person may take to answer a question.
+const MAX_QUESTION: Duration = Duration::from_secs(600);
+
+/// Who answers the questions of a modern server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounds {
+    /// The client, on a request of its own: questions are returned.
+    Returned,
+    /// The client, over the link, while this call goes on.
+    Driven,
+}
+
+impl Engine {
+    #[allow(clippy::too_many_arguments, reason = "the stages' values, each of a type of its own")]
+    pub(crate) async fn dispatch(
+        &self,
+        call: &Sealed,
+        providers: &[Provider],
+        round: Round,
+        progress: Progress,
+        rounds: Rounds,
+        reading: Reading,
+        link: &CallLink,
+    ) -> Result<Answer, Problem> {
+        let mut last = None;
+        for provider in providers {
+            let attempt = self.attempt(call, provider, round.clone(), progress, rounds, reading, link);
+            match self.within_deadline(&call.tool().server, link, attempt).await {
+                Ok(answer) => return Ok(answer),
+                // Another provider may serve only what no provider has seen.
+                Err(error) if error.sent() == Sent::No => last = Some(error),
+                Err(error) => return Err(Problem::of(&error)),
+            }
+        }
+        Err(last.map_or_else(|| no_provider(call), |error| Problem::of(&error)))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the stages' values, each of a type of its own")]
+    async fn attempt(
+        &self,
+        call: &Sealed,
+        provider: &Provider,
+        mut round: Round,
+        progress: Progress,
+        rounds: Rounds,
+        reading: Reading,
+        link: &CallLink,
+    ) -> Result<Answer, UpstreamError> {
+        let server = self.server(&provider.server)?;
+        let mut renewed = false;
+        for _ in 0..MAX_ROUNDS {
+            let connection = server.connection(call.caller(), call.client()).await?;
+            connection.follow_log_level(call.client()).await;
+            let ask = Ask::for_call(call, &round, progress, reading);
+            let answer = match connection.ask(ask, link).await {
+                // The server has forgotten us and has not looked at the request: once more, anew.
+                Err(UpstreamError::SessionExpired { .. }) if !renewed => {
+                    renewed = true;
+                    server.restart().await;
+                    continue;
+                }
+                other => other?,
+            };
+            match self.read_answer(answer, &connection)? {
+                Answer::InputRequired { requests, state, server } if rounds == Rounds::Driven => {
+                    let Some(requests) = requests else {
+                        round = Round { input_responses: None, request_state: state };
+                        continue;
+                    };
+                    match put_questions(&requests, link).await {
+                        Ok(responses) => round = Round { input_responses: Some(responses), request_state: state },
+                        Err(error) => {
+                            tracing::debug!("a question of `{server}` was not answered: {}", error.message);
+                            return Ok(Answer::Error(error));
+                        }
+                    }
+                }
+                answer => return Ok(answer),
+            }
+        }
+        Err(UpstreamError::BadAnswer {
+            server: provider.server.to_string(),
+            what: format!("it asked for input more than {MAX_ROUNDS} times"),
+        })
+    }
+
+    /// Reads an answer as deep as the era demands.
+    pub(crate) fn read_answer(&self, answer: PeerAnswer, connection: &Connection) -> Result<Answer, UpstreamError> {
+        let era = connection.era;
+        let result = match answer {
+            PeerAnswer::Stream(stream) => return Ok(Answer::Stream { stream, era }),
+            PeerAnswer::Whole(Err(error)) => return Ok(Answer::Error(error)),
+            PeerAnswer::Whole(Ok(result)) => result,
+        };
+        if era == Era::Legacy {
+            return Ok(Answer::Result { result, era });
+        }
+        let kind = result.member("resultType");
+        match kind.as_ref().and_then(RawJson::string).as_deref() {
+            None | Some("complete" | "task") => Ok(Answer::Result { result, era }),
+            Some("input_required") => Ok(Answer::InputRequired {
+                requests: result.member("inputRequests"),
+                state: result.member("requestState"),
+                server: connection.server.clone(),
+            }),
+            Some(other) => Err(UpstreamError::BadAnswer {
+                server: connection.server.clone(),
+                what: format!("a result of the unknown type {other:?}"),
+            }),
+        }
+    }
+
+    /// Runs an attempt under the server's deadline. Progress puts it off, up to the hard maximum; while
+    /// a person is being asked, the server's clock stands still.
+    async fn within_deadline<T>(
+        &self,
+        server: &ServerEntry,
+        link: &CallLink,
+        attempt: impl Future<Output = Result<T, UpstreamError>>,
+    ) -> Result<T, UpstreamError> {
+        let allowed = server.defaults.default_timeout.unwrap_or(server.timeout);
+        let started = Instant::now();
+        let hard_end = started + self.options().max_call.max(allowed);
+        let mut end = started + allowed;
+        let mut progress_seen = link.progress_seen();
+        tokio::pin!(attempt);
+        loop {
+            match tokio::time::timeout_at(end, &mut attempt).await {
+                Ok(outcome) => return outcome,
+                Err(_) if link.waits_for_client() && started.elapsed() < MAX_QUESTION => {
+                    end = Instant::now() + Duration::from_secs(1);
+                }
+                Err(_) if link.progress_seen() != progress_seen && end < hard_end => {
+                    progress_seen = link.progress_seen();
+                    end = (Instant::now() + allowed).min(hard_end);
+                }
+                Err(_) => {
+                    return Err(UpstreamError::Timeout { server: server.name.to_string(), after: started.elapsed() });
+                }
+            }
+        }
+    }
+}
+
+/// Asks the client every question of a modern server, at once, and gathers the answers by key.
+pub(crate) async fn put_questions(requests: &RawJson, link: &CallLink) -> Result<RawJson, RpcError> {
+    let members = requests.members().map_err(|_| RpcError::new(toolbooth_wire::codes::INTERNAL_ERROR, "unreadable questions"))?;
+    let answers = members.iter().map(|member| async move {
+        let method = member.value.member("method");
+        let method = method.as_ref().and_then(RawJson::string).unwrap_or_default();
+        link.ask(&method, member.value.member("params")).await
+    });
+    let answers = futures_util::future::try_join_all(answers).await?;
+    let mut writer = ObjectWriter::default();
+    for (member, answer) in members.iter().zip(answers) {
+        writer.raw(&member.key, &answer);
+    }
+    Ok(writer.finish())
+}
+
+fn no_provider(call: &Sealed) -> Problem {
+    Problem {
+        code: "call.no-provider",
+        blame: Blame::Gateway,
+        message: format!("`{}` has no provider", call.tool().exposed),
+        hint: None,
+    }
+}

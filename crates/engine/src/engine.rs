@@ -1,0 +1,339 @@
+//! The engine: everything that lives while the gateway runs, and what doors may ask of it.
+
+use crate::cached;
+use crate::changes::Change;
+use crate::keeper::{CatalogKeeper, Part};
+use crate::parked::ParkingLot;
+use crate::plan::{ServerPlan, Standing};
+use crate::record::Tally;
+use crate::state::States;
+use crate::subscriptions::Subscriptions;
+use arc_swap::ArcSwap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
+use toolbooth_core::call::{Injector, Policy};
+use toolbooth_core::catalog::{Catalog, Naming};
+use toolbooth_core::json::RawJson;
+use toolbooth_core::names::ServerName;
+use toolbooth_store::{Store, StoreError};
+use toolbooth_upstream::open::Surroundings;
+use toolbooth_upstream::{Context, ServerEvent, ServerState, Supervised, UpstreamError};
+use toolbooth_wire::Era;
+
+/// How many servers connect at once.
+const CONNECT_AT_ONCE: usize = 64;
+/// How many changes a slow client may lag behind before it is told to look at everything anew.
+const CHANGE_BACKLOG: usize = 256;
+
+/// What the configuration says to the engine, servers aside.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How tools are named toward clients.
+    pub naming: Naming,
+    /// The longest a call may take, whatever its server says.
+    pub max_call: Duration,
+}
+
+/// A server as the engine holds it.
+#[derive(Debug, Clone)]
+pub enum Managed {
+    /// Under supervision.
+    Running {
+        /// The hash of its entry.
+        hash: String,
+        /// The server.
+        server: Arc<Supervised>,
+    },
+    /// Not run: disabled, broken or not trusted.
+    Idle(ServerState),
+}
+
+impl Managed {
+    /// Where the server stands.
+    pub fn state(&self) -> ServerState {
+        match self {
+            Self::Running { server, .. } => server.state(),
+            Self::Idle(state) => state.clone(),
+        }
+    }
+}
+
+/// The living gateway.
+pub struct Engine {
+    options: Options,
+    store: Arc<dyn Store>,
+    catalog: ArcSwap<Catalog>,
+    servers: ArcSwap<BTreeMap<ServerName, Managed>>,
+    context: Context,
+    parts: mpsc::Sender<Part>,
+    changes: broadcast::Sender<Change>,
+    policies: Vec<Box<dyn Policy>>,
+    injectors: Vec<Box<dyn Injector>>,
+    tally: Arc<Tally>,
+    states: States,
+    parking: ParkingLot,
+    pub(crate) subscriptions: Subscriptions,
+    /// One reload at a time.
+    applying: Mutex<()>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("revision", &self.catalog.load().revision).finish_non_exhaustive()
+    }
+}
+
+/// What one reload did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Applied {
+    /// Servers that came.
+    pub added: Vec<ServerName>,
+    /// Servers that were started anew because their entry changed.
+    pub restarted: Vec<ServerName>,
+    /// Servers that went.
+    pub removed: Vec<ServerName>,
+    /// Servers that were left alone.
+    pub unchanged: usize,
+}
+
+impl Engine {
+    /// Starts an engine: the cached catalog at once, servers on their way.
+    pub async fn start(
+        options: Options,
+        store: Arc<dyn Store>,
+        surroundings: Surroundings,
+        plans: Vec<ServerPlan>,
+    ) -> Result<Arc<Self>, StoreError> {
+        let key = store.get_or_create_secret("request-state-key", &random_key).await?;
+        let key: [u8; 32] = key.try_into().unwrap_or([0; 32]);
+        let (events, news) = mpsc::channel(1024);
+        let (parts, inbox) = mpsc::channel(64);
+        let (changes, _) = broadcast::channel(CHANGE_BACKLOG);
+        let context =
+            Context { surroundings: Arc::new(surroundings), events, slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)) };
+        let engine = Arc::new(Self {
+            options,
+            store,
+            catalog: ArcSwap::default(),
+            servers: ArcSwap::default(),
+            context,
+            parts,
+            changes,
+            policies: Vec::new(),
+            injectors: Vec::new(),
+            tally: Arc::default(),
+            states: States::new(&key),
+            parking: ParkingLot::default(),
+            subscriptions: Subscriptions::default(),
+            applying: Mutex::new(()),
+        });
+        tokio::spawn(CatalogKeeper::new(Arc::downgrade(&engine)).run(inbox));
+        tokio::spawn(hear(Arc::downgrade(&engine), news));
+        engine.apply(plans).await?;
+        Ok(engine)
+    }
+
+    /// Brings the servers in line with the configuration. Those whose entry is the same are left alone.
+    pub async fn apply(self: &Arc<Self>, plans: Vec<ServerPlan>) -> Result<Applied, StoreError> {
+        let _one_at_a_time = self.applying.lock().await;
+        let before = self.servers.load_full();
+        let known = self.known_discoveries(&plans, &before).await?;
+        let mut applied = Applied::default();
+        let mut after = BTreeMap::new();
+        let mut leaving: Vec<Arc<Supervised>> = Vec::new();
+        let mut parts = Vec::new();
+        for ServerPlan { name, hash, standing } in plans {
+            let earlier = match before.get(&name) {
+                Some(Managed::Running { hash: running, server }) if *running == hash && matches!(standing, Standing::Run(..)) => {
+                    applied.unchanged += 1;
+                    after.insert(name, Managed::Running { hash, server: server.clone() });
+                    continue;
+                }
+                Some(Managed::Running { server, .. }) => {
+                    leaving.push(server.clone());
+                    true
+                }
+                other => other.is_some(),
+            };
+            match standing {
+                Standing::Idle(state) => {
+                    parts.push(Part::Gone(name.clone()));
+                    after.insert(name, Managed::Idle(state));
+                }
+                Standing::Run(entry, credential) => {
+                    let found = known.get(&name);
+                    if let Some((_, discovery)) = found {
+                        parts.push(Part::Cached { entry: entry.clone(), discovery: discovery.clone() });
+                    }
+                    if earlier { applied.restarted.push(name.clone()) } else { applied.added.push(name.clone()) }
+                    let hint = found.and_then(|(era, _)| *era);
+                    let server = Supervised::start(entry, hint, credential, &self.context);
+                    after.insert(name, Managed::Running { hash, server });
+                }
+            }
+        }
+        for (name, managed) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
+            applied.removed.push(name.clone());
+            parts.push(Part::Gone(name.clone()));
+            if let Managed::Running { server, .. } = managed {
+                leaving.push(server.clone());
+            }
+        }
+        self.servers.store(Arc::new(after));
+        self.offer(Part::Many(parts)).await;
+        futures_util::future::join_all(leaving.iter().map(|server| server.stop())).await;
+        Ok(applied)
+    }
+
+    /// What servers that start now offered last time.
+    async fn known_discoveries(
+        &self,
+        plans: &[ServerPlan],
+        before: &BTreeMap<ServerName, Managed>,
+    ) -> Result<HashMap<ServerName, (Option<Era>, toolbooth_core::catalog::Discovery)>, StoreError> {
+        let starts = |plan: &ServerPlan| {
+            matches!(plan.standing, Standing::Run(..))
+                && !matches!(before.get(&plan.name), Some(Managed::Running { hash, .. }) if *hash == plan.hash)
+        };
+        let starting: Vec<&ServerName> = plans.iter().filter(|plan| starts(plan)).map(|plan| &plan.name).collect();
+        if starting.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let mut known = HashMap::new();
+        for record in self.store.discoveries().await? {
+            if starting.contains(&&record.server)
+                && let Ok(text) = RawJson::parse(record.payload)
+                && let Some(discovery) = cached::read(&text)
+            {
+                known.insert(record.server, (Era::from_word(&record.era), discovery));
+            }
+        }
+        Ok(known)
+    }
+
+    /// Hands news to the keeper of the catalog and waits until it is in.
+    pub(crate) async fn offer(&self, part: Part) {
+        let (done, kept) = tokio::sync::oneshot::channel();
+        if self.parts.send(Part::Then(Box::new(part), done)).await.is_ok() {
+            let _ = kept.await;
+        }
+    }
+
+    /// The catalog now.
+    pub fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
+        self.catalog.load()
+    }
+
+    pub(crate) fn set_catalog(&self, catalog: Catalog) {
+        self.catalog.store(Arc::new(catalog));
+    }
+
+    /// All servers, by name.
+    pub fn servers(&self) -> Arc<BTreeMap<ServerName, Managed>> {
+        self.servers.load_full()
+    }
+
+    /// A server that can be asked.
+    pub fn server(&self, name: &ServerName) -> Result<Arc<Supervised>, UpstreamError> {
+        match self.servers.load().get(name) {
+            Some(Managed::Running { server, .. }) => Ok(server.clone()),
+            other => Err(UpstreamError::NotConnected {
+                server: name.to_string(),
+                state: other.map_or("gone", |managed| managed.state().as_str()),
+                reason: "it is not running".into(),
+                retry_in: None,
+            }),
+        }
+    }
+
+    /// Changes that clients may want to hear of, from now on.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    pub(crate) fn announce(&self, change: Change) {
+        let _ = self.changes.send(change);
+    }
+
+    /// The hash of a running server's entry.
+    pub(crate) fn entry_hash(&self, name: &ServerName) -> Option<String> {
+        match self.servers.load().get(name) {
+            Some(Managed::Running { hash, .. }) => Some(hash.clone()),
+            _ => None,
+        }
+    }
+
+    /// What the configuration says.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Durable state.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// How calls ended.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
+    /// Request states.
+    pub fn states(&self) -> &States {
+        &self.states
+    }
+
+    /// Calls that wait for their client to come back.
+    pub fn parking(&self) -> &ParkingLot {
+        &self.parking
+    }
+
+    pub(crate) fn policies(&self) -> &[Box<dyn Policy>] {
+        &self.policies
+    }
+
+    pub(crate) fn injectors(&self) -> &[Box<dyn Injector>] {
+        &self.injectors
+    }
+
+    /// Ends every server and flushes the store.
+    pub async fn shut_down(&self) {
+        let servers = self.servers.swap(Arc::default());
+        let stopping = servers.values().filter_map(|managed| match managed {
+            Managed::Running { server, .. } => Some(server.stop()),
+            Managed::Idle(_) => None,
+        });
+        futures_util::future::join_all(stopping).await;
+        let _ = self.store.flush().await;
+        self.store.close().await;
+    }
+}
+
+fn random_key() -> Vec<u8> {
+    let mut key = vec![0_u8; 32];
+    // Without randomness there is no key; a state then never opens, which is safe.
+    let _ = getrandom::fill(&mut key);
+    key
+}
+
+/// Passes news of servers on to those it concerns.
+async fn hear(engine: Weak<Engine>, mut news: mpsc::Receiver<ServerEvent>) {
+    while let Some(event) = news.recv().await {
+        let Some(engine) = engine.upgrade() else { return };
+        match event {
+            ServerEvent::State(name) => {
+                let state = engine.servers.load().get(&name).map(Managed::state);
+                if let Some(state) = state {
+                    tracing::info!(server.name = %name, "server `{name}` is {}", state.as_str());
+                }
+            }
+            ServerEvent::Discovered { server, discovery, era } => {
+                let _ = engine.parts.send(Part::Discovered { server: server.clone(), discovery, era }).await;
+                engine.renew_subscriptions(&server);
+            }
+            ServerEvent::ResourceUpdated { server, params } => engine.announce(Change::Resource { server, params }),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Requests that are no calls: prompts, resources, completions. They pass the same permission.
+
+use crate::answer::Answer;
+use crate::dispatch::{Rounds, put_questions};
+use crate::engine::Engine;
+use std::sync::Arc;
+use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::catalog::Offer;
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::json::{Member, RawJson, with_members};
+use toolbooth_core::names::ServerName;
+use toolbooth_upstream::connection::{Ask, Progress, Round};
+use toolbooth_upstream::peer::Reading;
+use toolbooth_upstream::{CallLink, UpstreamError};
+use toolbooth_wire::RpcError;
+use toolbooth_wire::codes::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
+
+/// A request about a prompt, a resource or a completion.
+#[derive(Debug, Clone)]
+pub struct Inquiry {
+    /// Who asks.
+    pub caller: Arc<Caller>,
+    /// What the client said about itself.
+    pub client: Arc<ClientFacts>,
+    /// The parameters, without what belongs to the protocol.
+    pub params: RawJson,
+    /// The client's `_meta`, likewise.
+    pub meta: Vec<Member>,
+    /// Answers and state, when this is a later round.
+    pub round: Round,
+    /// Whether progress is wanted.
+    pub progress: Progress,
+    /// Who answers a server's questions.
+    pub rounds: Rounds,
+}
+
+impl Inquiry {
+    fn text(&self, key: &str) -> Result<String, Problem> {
+        let value = self.params.member(key);
+        let text = value.as_ref().and_then(RawJson::string).map(|text| text.into_owned());
+        text.ok_or_else(|| bad_params(format!("`{key}` must be a string")))
+    }
+}
+
+fn bad_params(message: String) -> Problem {
+    Problem { code: "request.bad-params", blame: Blame::Caller, message, hint: None }
+}
+
+fn unknown(what: &str, name: &str) -> Problem {
+    let code = if what == "resource" { "resource.unknown" } else { "prompt.unknown" };
+    Problem { code, blame: Blame::Caller, message: format!("Unknown {what}: {name}"), hint: None }
+}
+
+impl Engine {
+    /// `prompts/get`.
+    pub async fn get_prompt(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
+        let name = inquiry.text("name")?;
+        let catalog = self.catalog();
+        let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else { return Err(unknown("prompt", &name)) };
+        let Offer { server, key, .. } = prompt.clone();
+        let params = with_members(&inquiry.params, &[("name", RawJson::from_value(&*key))]);
+        let params = params.map_err(|error| bad_params(error.to_string()))?;
+        self.forward(&server.name, "prompts/get", &params, &inquiry, link).await
+    }
+
+    /// `resources/read`. Several servers may claim a URI: the first that has it answers.
+    pub async fn read_resource(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
+        let uri = inquiry.text("uri")?;
+        let mut missing = None;
+        for server in self.servers_of_resource(&uri, &inquiry.caller) {
+            let answer = self.forward(&server, "resources/read", &inquiry.params, &inquiry, link).await?;
+            match answer {
+                Answer::Error(error) if matches!(error.code, INVALID_PARAMS | RESOURCE_NOT_FOUND) => {
+                    missing = Some(Answer::Error(error));
+                }
+                answer => return Ok(answer),
+            }
+        }
+        missing.ok_or_else(|| unknown("resource", &uri))
+    }
+
+    pub(crate) fn servers_of_resource(&self, uri: &str, caller: &Caller) -> Vec<ServerName> {
+        let catalog = self.catalog();
+        catalog.resource(uri, caller).iter().map(|server| server.entry.name.clone()).collect()
+    }
+
+    /// `completion/complete`: the reference leads to the server.
+    pub async fn complete(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
+        let reference = inquiry.params.member("ref").ok_or_else(|| bad_params("`ref` is missing".into()))?;
+        let member = |key: &str| reference.member(key).as_ref().and_then(RawJson::string).map(|text| text.into_owned());
+        match (member("type").as_deref(), member("name"), member("uri")) {
+            (Some("ref/prompt"), Some(name), _) => {
+                let catalog = self.catalog();
+                let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else { return Err(unknown("prompt", &name)) };
+                let Offer { server, key, .. } = prompt.clone();
+                let renamed = with_members(&reference, &[("name", RawJson::from_value(&*key))]);
+                let params = renamed.and_then(|reference| with_members(&inquiry.params, &[("ref", reference)]));
+                let params = params.map_err(|error| bad_params(error.to_string()))?;
+                self.forward(&server.name, "completion/complete", &params, &inquiry, link).await
+            }
+            (Some("ref/resource"), _, Some(uri)) => {
+                let server = self.template_server(&uri, &inquiry.caller).ok_or_else(|| unknown("resource", &uri))?;
+                self.forward(&server, "completion/complete", &inquiry.params, &inquiry, link).await
+            }
+            _ => Err(bad_params("`ref` must be a ref/prompt with a name or a ref/resource with a uri".into())),
+        }
+    }
+
+    fn template_server(&self, uri: &str, caller: &Caller) -> Option<ServerName> {
+        let catalog = self.catalog();
+        let exact = catalog
+            .visible(caller)
+            .find(|server| server.templates.iter().chain(&server.resources).any(|offer| &*offer.key == uri))
+            .map(|server| server.entry.name.clone());
+        exact.or_else(|| self.servers_of_resource(uri, caller).into_iter().next())
+    }
+
+    async fn forward(
+        &self,
+        server: &ServerName,
+        method: &'static str,
+        params: &RawJson,
+        inquiry: &Inquiry,
+        link: &CallLink,
+    ) -> Result<Answer, Problem> {
+        let supervised = self.server(server).map_err(|error| Problem::of(&error))?;
+        let allowed = supervised.entry.timeout;
+        let forwarding = self.forward_rounds(server, method, params, inquiry, link);
+        match tokio::time::timeout(allowed.max(self.options().max_call), forwarding).await {
+            Ok(answer) => answer.map_err(|error| Problem::of(&error)),
+            Err(_) => Err(Problem::of(&UpstreamError::Timeout { server: server.to_string(), after: allowed })),
+        }
+    }
+
+    async fn forward_rounds(
+        &self,
+        server: &ServerName,
+        method: &'static str,
+        params: &RawJson,
+        inquiry: &Inquiry,
+        link: &CallLink,
+    ) -> Result<Answer, UpstreamError> {
+        let supervised = self.server(server)?;
+        let mut round = inquiry.round.clone();
+        for _ in 0..10 {
+            let connection = supervised.connection(&inquiry.caller, &inquiry.client).await?;
+            let ask = Ask {
+                method,
+                params: spread(params, &round),
+                client: &inquiry.client,
+                meta: &inquiry.meta,
+                progress: inquiry.progress,
+                reading: Reading::Whole,
+                headers: Vec::new(),
+            };
+            let answer = connection.ask(ask, link).await?;
+            match self.read_answer(answer, &connection)? {
+                Answer::InputRequired { requests: Some(requests), state, .. } if inquiry.rounds == Rounds::Driven => {
+                    match put_questions(&requests, link).await {
+                        Ok(responses) => round = Round { input_responses: Some(responses), request_state: state },
+                        Err(error) => return Ok(Answer::Error(error)),
+                    }
+                }
+                answer => return Ok(answer),
+            }
+        }
+        Ok(Answer::Error(RpcError::new(INVALID_PARAMS, "the server asked for input too often")))
+    }
+}
+
+/// The members a request may have, by their static names; what else came is not the server's business.
+fn spread(params: &RawJson, round: &Round) -> Vec<(&'static str, RawJson)> {
+    const KNOWN: [&str; 6] = ["name", "arguments", "uri", "ref", "argument", "context"];
+    let mut spread: Vec<(&'static str, RawJson)> = Vec::new();
+    for Member { key, value } in params.members().unwrap_or_default() {
+        if let Some(known) = KNOWN.iter().find(|known| **known == key) {
+            spread.push((known, value));
+        }
+    }
+    if let Some(responses) = &round.input_responses {
+        spread.push(("inputResponses", responses.clone()));
+    }
+    if let Some(state) = &round.request_state {
+        spread.push(("requestState", state.clone()));
+    }
+    spread
+}

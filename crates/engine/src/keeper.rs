@@ -1,0 +1,170 @@
+//! The one writer of the catalog: gathers what servers offer and publishes whole snapshots.
+
+use crate::cached;
+use crate::changes::Change;
+use crate::engine::{Engine, Managed};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::{mpsc, oneshot};
+use toolbooth_core::catalog::{Catalog, Discovery, ListKind, Offer, ServerCatalog, admit};
+use toolbooth_core::names::ServerName;
+use toolbooth_core::server::ServerEntry;
+use toolbooth_store::DiscoveryRecord;
+use toolbooth_wire::Era;
+
+/// News for the catalog.
+pub(crate) enum Part {
+    /// A server listed what it offers.
+    Discovered { server: ServerName, discovery: Box<Discovery>, era: Era },
+    /// What a server offered last time, until it is up.
+    Cached { entry: Arc<ServerEntry>, discovery: Discovery },
+    /// A server is no longer configured, or not to run.
+    Gone(ServerName),
+    /// Several at once, published together.
+    Many(Vec<Part>),
+    /// Tells when the news is in.
+    Then(Box<Part>, oneshot::Sender<()>),
+}
+
+/// Keeps the catalog.
+pub(crate) struct CatalogKeeper {
+    engine: Weak<Engine>,
+    parts: BTreeMap<ServerName, Arc<ServerCatalog>>,
+    revision: u64,
+}
+
+impl CatalogKeeper {
+    pub(crate) fn new(engine: Weak<Engine>) -> Self {
+        Self { engine, parts: BTreeMap::new(), revision: 0 }
+    }
+
+    /// Takes news until the engine is gone. News that waits is published together.
+    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Part>) {
+        while let Some(part) = inbox.recv().await {
+            let Some(engine) = self.engine.upgrade() else { return };
+            let before = self.parts.clone();
+            let mut waiting = Vec::new();
+            self.take(part, &engine, &mut waiting);
+            while let Ok(more) = inbox.try_recv() {
+                self.take(more, &engine, &mut waiting);
+            }
+            self.publish(&before, &engine);
+            for done in waiting {
+                let _ = done.send(());
+            }
+        }
+    }
+
+    fn take(&mut self, part: Part, engine: &Arc<Engine>, waiting: &mut Vec<oneshot::Sender<()>>) {
+        match part {
+            Part::Gone(name) => drop(self.parts.remove(&name)),
+            Part::Cached { entry, discovery } => self.admit(&entry, &discovery, engine),
+            Part::Discovered { server, discovery, era } => {
+                let entry = match engine.servers().get(&server) {
+                    Some(Managed::Running { server, .. }) => server.entry.clone(),
+                    _ => return, // It left while it was listing.
+                };
+                self.admit(&entry, &discovery, engine);
+                remember(engine, server, era, &discovery);
+            }
+            Part::Many(parts) => parts.into_iter().for_each(|part| self.take(part, engine, waiting)),
+            Part::Then(part, done) => {
+                self.take(*part, engine, waiting);
+                waiting.push(done);
+            }
+        }
+    }
+
+    fn admit(&mut self, entry: &Arc<ServerEntry>, discovery: &Discovery, engine: &Engine) {
+        let others: Vec<&Arc<ServerCatalog>> =
+            self.parts.iter().filter(|(name, _)| **name != entry.name).map(|(_, part)| part).collect();
+        let published = engine.catalog();
+        // Names of others stay theirs. The published index answers for all but the newest news.
+        let taken = |name: &str| {
+            published.exposed(name).is_some_and(|tool| {
+                tool.server.name != entry.name && others.iter().any(|part| part.entry.name == tool.server.name)
+            })
+        };
+        let part = admit(entry, discovery, &engine.options().naming, &taken);
+        for aside in part.set_aside.iter().take(20) {
+            tracing::warn!(server.name = %entry.name, "{} `{}` of `{}`: {}", aside.kind, aside.name, entry.name, aside.reason);
+        }
+        self.parts.insert(entry.name.clone(), Arc::new(part));
+    }
+
+    /// Publishes a snapshot if anything means something else now, and says what.
+    fn publish(&mut self, before: &BTreeMap<ServerName, Arc<ServerCatalog>>, engine: &Engine) {
+        let changed = changed_lists(before, &self.parts);
+        let same_entries = before.len() == self.parts.len()
+            && before.iter().zip(&self.parts).all(|((a, x), (b, y))| a == b && x.entry == y.entry);
+        if changed.is_empty() && same_entries {
+            // The bytes are the same: keep those already shared with clients.
+            self.parts = before.clone();
+            return;
+        }
+        self.revision += 1;
+        engine.set_catalog(Catalog::new(self.revision, self.parts.clone()));
+        for kind in changed {
+            engine.announce(Change::List(kind));
+        }
+    }
+}
+
+fn changed_lists(
+    before: &BTreeMap<ServerName, Arc<ServerCatalog>>,
+    after: &BTreeMap<ServerName, Arc<ServerCatalog>>,
+) -> Vec<ListKind> {
+    let kinds = [ListKind::Tools, ListKind::Prompts, ListKind::Resources, ListKind::Templates];
+    kinds.into_iter().filter(|kind| !same_list(*kind, before, after)).collect()
+}
+
+fn same_list(
+    kind: ListKind,
+    before: &BTreeMap<ServerName, Arc<ServerCatalog>>,
+    after: &BTreeMap<ServerName, Arc<ServerCatalog>>,
+) -> bool {
+    let has_any = |part: &&Arc<ServerCatalog>| match kind {
+        ListKind::Tools => !part.tools.is_empty(),
+        _ => !offers(kind, part).is_empty(),
+    };
+    let same = |a: &ServerCatalog, b: &ServerCatalog| match kind {
+        ListKind::Tools => a.tools_text == b.tools_text,
+        _ => {
+            let (a, b) = (offers(kind, a), offers(kind, b));
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.definition == b.definition)
+        }
+    };
+    let (before, after): (Vec<_>, Vec<_>) =
+        (before.values().filter(has_any).collect(), after.values().filter(has_any).collect());
+    before.len() == after.len()
+        && before.iter().zip(&after).all(|(a, b)| a.entry.name == b.entry.name && same(a, b))
+}
+
+fn offers(kind: ListKind, part: &ServerCatalog) -> &[Offer] {
+    match kind {
+        ListKind::Tools => &[],
+        ListKind::Prompts => &part.prompts,
+        ListKind::Resources => &part.resources,
+        ListKind::Templates => &part.templates,
+    }
+}
+
+/// Keeps a discovery for the next start.
+fn remember(engine: &Arc<Engine>, server: ServerName, era: Era, discovery: &Discovery) {
+    let Some(entry_hash) = engine.entry_hash(&server) else { return };
+    let saved_at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let record = DiscoveryRecord {
+        server,
+        entry_hash,
+        era: era.as_str().to_owned(),
+        saved_at_ms: i64::try_from(saved_at_ms).unwrap_or(i64::MAX),
+        payload: cached::write(discovery).bytes().clone(),
+    };
+    let store = engine.store().clone();
+    tokio::spawn(async move {
+        if let Err(error) = store.save_discovery(record).await {
+            tracing::warn!("what a server offers could not be kept for the next start: {error}");
+        }
+    });
+}

@@ -1,0 +1,90 @@
+//! What a door answers with: ready pieces, a result passed on unread, or a stream of events.
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+type BoxStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// A response body.
+pub enum Body {
+    /// Pieces that are not copied together.
+    Pieces(VecDeque<Bytes>),
+    /// Pieces, then a stream; its length where it is known.
+    Stream {
+        /// What comes first.
+        first: Option<Bytes>,
+        /// The rest.
+        rest: BoxStream,
+        /// How many bytes are still to come in all.
+        left: Option<u64>,
+    },
+    /// A body made by the REST router.
+    Rest(axum::body::Body),
+}
+
+impl Body {
+    /// Nothing.
+    pub fn empty() -> Self {
+        Self::Pieces(VecDeque::new())
+    }
+
+    /// One piece.
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
+        Self::Pieces(VecDeque::from([bytes.into()]))
+    }
+
+    /// An endless or long stream.
+    pub fn stream(rest: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
+        Self::Stream { first: None, rest: Box::pin(rest), left: None }
+    }
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Body")
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match &mut *self {
+            Self::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece)))),
+            Self::Stream { first, rest, left } => {
+                let polled = match first.take() {
+                    Some(first) => Poll::Ready(Some(Ok(first))),
+                    None => rest.as_mut().poll_next(cx),
+                };
+                if let (Poll::Ready(Some(Ok(chunk))), Some(left)) = (&polled, left) {
+                    *left = left.saturating_sub(chunk.len() as u64);
+                }
+                polled.map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+            }
+            Self::Rest(body) => Pin::new(body).poll_frame(cx).map_err(io::Error::other),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Pieces(pieces) => pieces.is_empty(),
+            Self::Stream { .. } => false,
+            Self::Rest(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Pieces(pieces) => SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum()),
+            Self::Stream { left: Some(left), .. } => SizeHint::with_exact(*left),
+            Self::Stream { .. } => SizeHint::default(),
+            Self::Rest(body) => body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Listening: connections in, each request to its door.
+
+use crate::body::Body;
+use crate::mcp::{self, Door};
+use axum::Router;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use toolbooth_core::fault::{Blame, Fault};
+use tower::ServiceExt;
+
+/// How long a client may take over the head of a request.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How many connections may be open at once.
+const MAX_CONNECTIONS: usize = 10_000;
+
+/// The doors could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Somebody else has the port.
+    #[error("{address} is already in use")]
+    InUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The system said no.
+    #[error("cannot listen on {address}: {reason}")]
+    Refused {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Fault for ListenError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => "listen.in-use",
+            Self::Refused { .. } => "listen.refused",
+        }
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::Gateway
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::InUse { .. } => Some("another gateway may be running (`toolbooth servers`); or choose another port with --listen".into()),
+            Self::Refused { .. } => Some("choose another address with --listen".into()),
+        }
+    }
+}
+
+/// The doors of one gateway.
+#[derive(Debug, Clone)]
+pub struct Doors {
+    /// MCP.
+    pub door: Arc<Door>,
+    /// Everything else.
+    pub rest: Router,
+}
+
+/// Takes an address.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => ListenError::InUse { address },
+        _ => ListenError::Refused { address, reason: error.to_string() },
+    })
+}
+
+/// Serves connections until told to stop; then lets those under way finish, up to `drain`.
+pub async fn serve(listener: TcpListener, doors: Doors, stop: CancellationToken, drain: Duration) {
+    let open = tokio_util::task::TaskTracker::new();
+    let places = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { break };
+        let stream = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of descriptors, most likely: those in use will come back.
+                    tracing::warn!("a connection could not be accepted: {error}");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        let (doors, stop) = (doors.clone(), stop.clone());
+        open.spawn(async move {
+            converse(stream, doors, stop).await;
+            drop(place);
+        });
+    }
+    open.close();
+    let _ = tokio::time::timeout(drain, open.wait()).await;
+}
+
+async fn converse(stream: TcpStream, doors: Doors, stop: CancellationToken) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let doors = doors.clone();
+        async move { Ok::<_, Infallible>(answer(doors, request).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_headers(100)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        _ = &mut connection => {}
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+async fn answer(doors: Doors, request: Request<Incoming>) -> Response<Body> {
+    if let Err(away) = doors.door.guard.check(request.headers()) {
+        let mut response = Response::new(Body::from_bytes(away.reason));
+        *response.status_mut() = away.status;
+        return response;
+    }
+    let path = request.uri().path();
+    if path == "/mcp" || path == "/mcp/" {
+        return mcp::http::serve(doors.door, request).await;
+    }
+    let answered = doors.rest.oneshot(request.map(axum::body::Body::new)).await;
+    match answered {
+        Ok(response) => response.map(Body::Rest),
+        Err(never) => match never {},
+    }
+}

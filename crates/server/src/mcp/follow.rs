@@ -1,0 +1,301 @@
+//! Following a request that is under way: what its server says goes to the client in its era.
+
+use super::Door;
+use super::client::Client;
+use super::translate::{self, Told};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use toolbooth_core::fault::Problem;
+use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
+use toolbooth_engine::Answer;
+use toolbooth_engine::parked::{Ongoing, Parked};
+use toolbooth_engine::state::{Binding, Meaning};
+use toolbooth_upstream::connection::LOG_LEVELS;
+use toolbooth_upstream::{LinkEvent, Question, ResultStream};
+use toolbooth_wire::codes::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError};
+use toolbooth_wire::envelope::{write_notification, write_request};
+use toolbooth_wire::{Era, Id};
+
+/// How long further questions are awaited, so that a modern client gets them together.
+const GATHER: Duration = Duration::from_millis(25);
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Step {
+    /// A message that precedes the answer.
+    Message(Bytes),
+    /// The answer.
+    Done(Final),
+}
+
+/// How a request ended.
+#[derive(Debug)]
+pub enum Final {
+    /// With a result.
+    Result(RawJson),
+    /// With a long result, not read; a prefix replaces its first byte where one is given.
+    Stream(ResultStream, Option<Bytes>),
+    /// With an error.
+    Error(RpcError),
+    /// The client cancelled it: no answer.
+    Nothing,
+}
+
+/// A request that is under way.
+#[derive(Debug)]
+pub struct Following {
+    door: Arc<Door>,
+    client: Client,
+    /// The id of the client's request.
+    pub id: Id,
+    /// Its method.
+    pub method: &'static str,
+    ongoing: Option<Ongoing>,
+    binding: Option<Binding>,
+    progress_token: Option<RawJson>,
+    cancelled: Option<CancellationToken>,
+    messages: VecDeque<Bytes>,
+    questions: Vec<(String, Question)>,
+    gathering_until: Option<Instant>,
+    outcome: Option<Result<Answer, Problem>>,
+}
+
+enum Woke {
+    Cancelled,
+    Event(LinkEvent),
+    Outcome(Result<Answer, Problem>),
+    Gathered,
+}
+
+impl Following {
+    /// Follows a request.
+    pub fn new(door: Arc<Door>, client: Client, id: Id, method: &'static str, ongoing: Ongoing) -> Self {
+        let cancelled = client.session.as_ref().map(|session| session.begin(&id));
+        Self {
+            door,
+            client,
+            id,
+            method,
+            ongoing: Some(ongoing),
+            binding: None,
+            progress_token: None,
+            cancelled,
+            messages: VecDeque::new(),
+            questions: Vec::new(),
+            gathering_until: None,
+            outcome: None,
+        }
+    }
+
+    /// What a state handed to the client is bound to.
+    pub fn bound(mut self, binding: Option<Binding>) -> Self {
+        self.binding = binding;
+        self
+    }
+
+    /// Where progress is reported.
+    pub fn reporting(mut self, token: Option<RawJson>) -> Self {
+        self.progress_token = token;
+        self
+    }
+
+    /// Questions that the client has left open.
+    pub fn asking(mut self, questions: Vec<(String, Question)>) -> Self {
+        if !questions.is_empty() {
+            self.gathering_until = Some(Instant::now());
+        }
+        self.questions = questions;
+        self
+    }
+
+    /// Makes the request cancellable from outside; for clients without a session.
+    pub fn cancellable(mut self, token: CancellationToken) -> Self {
+        self.cancelled = Some(token);
+        self
+    }
+
+    /// What comes next. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Step {
+        loop {
+            if let Some(message) = self.messages.pop_front() {
+                return Step::Message(message);
+            }
+            if let Some(outcome) = self.outcome.take() {
+                return Step::Done(self.finish(outcome));
+            }
+            let Some(ongoing) = &mut self.ongoing else { return Step::Done(Final::Nothing) };
+            let woke = tokio::select! {
+                biased;
+                () = fired(self.cancelled.as_ref()) => Woke::Cancelled,
+                Some(event) = ongoing.events.recv() => Woke::Event(event),
+                outcome = &mut ongoing.work => Woke::Outcome(outcome),
+                () = reached(self.gathering_until) => Woke::Gathered,
+            };
+            match woke {
+                Woke::Cancelled => {
+                    self.ongoing = None; // Dropping the work cancels it, down to the server.
+                    return Step::Done(Final::Nothing);
+                }
+                Woke::Event(event) => self.heard(event),
+                Woke::Outcome(outcome) => {
+                    if let Some(mut ongoing) = self.ongoing.take() {
+                        while let Ok(event) = ongoing.events.try_recv() {
+                            self.heard(event);
+                        }
+                    }
+                    self.outcome = Some(outcome);
+                }
+                Woke::Gathered => return Step::Done(self.park()),
+            }
+        }
+    }
+
+    fn heard(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Progress(params) => {
+                if let Some(token) = &self.progress_token
+                    && let Ok(params) = with_members(&params, &[("progressToken", token.clone())])
+                {
+                    self.messages.push_back(write_notification("notifications/progress", Some(&params)));
+                }
+            }
+            LinkEvent::Log(params) => {
+                if self.wants_log(&params) {
+                    self.messages.push_back(write_notification("notifications/message", Some(&params)));
+                }
+            }
+            LinkEvent::Question(question) => self.asked(question),
+        }
+    }
+
+    /// Modern clients say per request what they want to hear; legacy ones hear all until they say.
+    fn wants_log(&self, params: &RawJson) -> bool {
+        let Some(wanted) = self.client.facts.log_level.as_deref() else { return self.client.era() == Era::Legacy };
+        let level = params.member("level");
+        let level = level.as_ref().and_then(RawJson::string).unwrap_or_default();
+        let rank = |name: &str| LOG_LEVELS.iter().position(|known| *known == name);
+        rank(&level).unwrap_or(0) >= rank(wanted).unwrap_or(0)
+    }
+
+    fn asked(&mut self, question: Question) {
+        let capability = match question.method.as_str() {
+            "elicitation/create" => "elicitation",
+            "sampling/createMessage" => "sampling",
+            _ => "roots",
+        };
+        if !self.client.facts.can(capability) {
+            let refusal = RpcError::new(METHOD_NOT_FOUND, format!("the client cannot do {}", question.method));
+            let _ = question.reply.send(Err(refusal));
+            return;
+        }
+        match (&self.client.session, self.client.era()) {
+            (Some(session), Era::Legacy) => {
+                let Question { method, params, reply } = question;
+                let id = session.ask(reply);
+                self.messages.push_back(write_request(id, &method, params.as_ref()));
+            }
+            _ => {
+                let key = format!("question-{}", self.questions.len() + 1);
+                self.questions.push((key, question));
+                self.gathering_until.get_or_insert_with(|| Instant::now() + GATHER);
+            }
+        }
+    }
+
+    /// Parks the call and tells the client what its server wants to know.
+    fn park(&mut self) -> Final {
+        let internal = |why: &str| Final::Error(RpcError::new(INTERNAL_ERROR, why));
+        let (Some(ongoing), Some(binding)) = (self.ongoing.take(), &self.binding) else {
+            return internal("a question came where none can be asked");
+        };
+        let questions = std::mem::take(&mut self.questions);
+        let mut requests = ObjectWriter::default();
+        for (key, question) in &questions {
+            let mut request = ObjectWriter::default();
+            request.text("method", &question.method);
+            request.raw("params", &question.params.clone().unwrap_or_else(RawJson::empty_object));
+            requests.raw(key, &request.finish());
+        }
+        let engine = &self.door.engine;
+        let Some(handle) = engine.parking().park(Parked { ongoing, questions }) else {
+            return internal("too many calls wait for their clients");
+        };
+        match engine.states().seal(Meaning::Parked(handle), binding) {
+            Some(state) => Final::Result(input_required(Some(&requests.finish()), &state)),
+            None => internal("no randomness"),
+        }
+    }
+
+    fn finish(&mut self, outcome: Result<Answer, Problem>) -> Final {
+        match outcome {
+            Ok(Answer::Result { result, era }) => {
+                Final::Result(translate::result(&result, era, &self.client, self.method))
+            }
+            Ok(Answer::Stream { stream, era }) => Final::Stream(stream, translate::stream_prefix(era, &self.client)),
+            Ok(Answer::Error(error)) => Final::Error(translate::error(error, &self.client, self.method)),
+            Ok(Answer::InputRequired { requests, state, .. }) => {
+                let state = state.map(|state| state.to_string());
+                let sealed =
+                    self.binding.as_ref().and_then(|bound| self.door.engine.states().seal(Meaning::Upstream { state }, bound));
+                match sealed {
+                    Some(sealed) => Final::Result(input_required(requests.as_ref(), &sealed)),
+                    None => Final::Error(RpcError::new(INTERNAL_ERROR, "a question came where none can be asked")),
+                }
+            }
+            Err(problem) => match translate::problem(&problem, self.method) {
+                Told::Error(error) => Final::Error(translate::error(error, &self.client, self.method)),
+                Told::Result(result) => {
+                    Final::Result(translate::result(&result, Era::Legacy, &self.client, self.method))
+                }
+            },
+        }
+    }
+}
+
+fn input_required(requests: Option<&RawJson>, state: &str) -> RawJson {
+    let mut writer = ObjectWriter::default();
+    writer.text("resultType", "input_required");
+    if let Some(requests) = requests {
+        writer.raw("inputRequests", requests);
+    }
+    writer.text("requestState", state);
+    writer.finish()
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        if let Some(session) = &self.client.session {
+            session.end(&self.id);
+        }
+        let cancelled = self.cancelled.as_ref().is_some_and(CancellationToken::is_cancelled);
+        // A legacy client that hangs up has not cancelled: its call is finished without it.
+        if let Some(Ongoing { work, events }) = self.ongoing.take()
+            && self.client.era() == Era::Legacy
+            && !cancelled
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                drop(events); // Nobody is there to be asked.
+                let _ = work.await;
+            });
+        }
+    }
+}
+
+async fn fired(token: Option<&CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,506 @@
+//! The MCP door over HTTP: one endpoint, both eras.
+
+use super::Door;
+use super::client::Client;
+use super::follow::{Final, Following, Step};
+use super::listen::{Filter, Listening};
+use super::methods::{self, Begun, Reply};
+use super::session::Session;
+use super::translate::CACHE_HINTS;
+use crate::body::Body;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::json::RawJson;
+use toolbooth_wire::codes::{
+    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError,
+    UNSUPPORTED_VERSION,
+};
+use toolbooth_wire::envelope::{result_head, write_error, write_result};
+use toolbooth_wire::meta::{RequestMeta, unsupported_version};
+use toolbooth_wire::sse::{KEEP_ALIVE, write_event};
+use toolbooth_wire::{Era, Id, Message, Notification, Revision, mirror, strict};
+
+/// Serves one request to the endpoint.
+pub async fn serve(door: Arc<Door>, request: Request<Incoming>) -> Response<Body> {
+    let caller = door.identity.caller();
+    match *request.method() {
+        Method::POST => post(door, caller, request).await,
+        Method::GET => get(&door, &caller, request.headers()).await,
+        Method::DELETE => delete(&door, &caller, request.headers()),
+        _ => not_allowed(),
+    }
+}
+
+async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let json = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !json.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("application/json")) {
+        let error = RpcError::new(INVALID_REQUEST, "Invalid Request: Content-Type must be application/json");
+        return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &error);
+    }
+    let text = match Limited::new(body, door.body_limit).collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let why = format!("Invalid Request: the body is over {} bytes", door.body_limit);
+            return failure(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(INVALID_REQUEST, why));
+        }
+        Err(_) => return plain(StatusCode::BAD_REQUEST),
+    };
+    if let Err(error) = strict::check(&text) {
+        return failure(StatusCode::BAD_REQUEST, None, &error);
+    }
+    if text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return batch(&door, &caller, &head.headers, &text).await;
+    }
+    let message = match Message::parse(&text) {
+        Ok(message) => message,
+        Err(unreadable) => return failure(StatusCode::BAD_REQUEST, unreadable.id.as_ref(), &unreadable.error),
+    };
+    match message {
+        Message::Request(request) => asked(&door, &caller, &head.headers, request).await,
+        Message::Notification(notification) => told(&door, &caller, &head.headers, notification),
+        Message::Response(response) => match session_of(&door, &caller, &head.headers) {
+            Ok(session) => {
+                if let Some(id) = response.id {
+                    session.answered(&id, response.outcome);
+                }
+                plain(StatusCode::ACCEPTED)
+            }
+            Err(response) => response,
+        },
+    }
+}
+
+/// A request: the era is told by how the client opens, then everything is read from the body.
+async fn asked(
+    door: &Arc<Door>,
+    caller: &Arc<Caller>,
+    headers: &HeaderMap,
+    request: toolbooth_wire::Request,
+) -> Response<Body> {
+    let refuse = |error: RpcError| failure(status_of(&error, Era::Modern), Some(&request.id), &error);
+    let meta = match RequestMeta::of(request.params.as_ref()) {
+        Ok(meta) => meta,
+        Err(error) => return refuse(error),
+    };
+    if request.method == "initialize" {
+        return initialize(door, caller, &request);
+    }
+    let header = headers.get(mirror::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
+    let modern_header = header.is_some_and(|version| match Revision::from_name(version) {
+        Some(revision) => revision.era() == Era::Modern,
+        // A revision we do not know, from a client without a session, can only be a younger one.
+        None => !headers.contains_key(mirror::SESSION_ID),
+    });
+    if meta.is_modern() || modern_header || request.method == "server/discover" {
+        let client = match modern_client(caller, headers, &request, &meta) {
+            Ok(client) => client,
+            Err(error) => return refuse(error),
+        };
+        return begin(door, &client, headers, request, meta).await;
+    }
+    let session = match session_of(door, caller, headers) {
+        Ok(session) => session,
+        Err(response) => return response,
+    };
+    let facts = session.facts();
+    let client = Client { caller: session.caller.clone(), facts, revision: session.revision, session: Some(session) };
+    begin(door, &client, headers, request, meta).await
+}
+
+fn modern_client(
+    caller: &Arc<Caller>,
+    headers: &HeaderMap,
+    request: &toolbooth_wire::Request,
+    meta: &RequestMeta,
+) -> Result<Client, RpcError> {
+    // What the headers say must be what the body says, before anything else is believed.
+    if let Some(version) = &meta.version {
+        mirror::check(headers, version, &request.method, request.params.as_ref())?;
+    }
+    let revision = meta.modern_revision()?;
+    let facts = ClientFacts {
+        info: meta.client_info.clone(),
+        capabilities: meta.capabilities.clone().unwrap_or_else(RawJson::empty_object),
+        log_level: meta.log_level.clone(),
+    };
+    Ok(Client { caller: caller.clone(), facts: Arc::new(facts), revision, session: None })
+}
+
+async fn begin(
+    door: &Arc<Door>,
+    client: &Client,
+    headers: &HeaderMap,
+    request: toolbooth_wire::Request,
+    meta: RequestMeta,
+) -> Response<Body> {
+    match methods::begin(door, client, &request, meta, Some(headers)).await {
+        Ok(Begun::Ready(reply)) => json(StatusCode::OK, reply_pieces(&request.id, reply, client.era())),
+        Ok(Begun::Ongoing(following)) => follow(*following, client.era(), door.keep_alive).await,
+        Ok(Begun::Listen(filter)) => {
+            let listening = Listening::open(door, client, filter, Some(request.id.clone())).await;
+            events(changes(listening, Some(request.id), door.keep_alive))
+        }
+        Err(error) => failure(status_of(&error, client.era()), Some(&request.id), &error),
+    }
+}
+
+/// An answer at once, in the dress of the client's era.
+pub(super) fn reply_pieces(id: &Id, reply: Reply, era: Era) -> VecDeque<Bytes> {
+    match reply {
+        Reply::Result(result) => VecDeque::from([write_result(id, &result)]),
+        Reply::List(list) => {
+            let mut pieces = VecDeque::with_capacity(list.pieces.len() + 2);
+            pieces.push_back(result_head(id));
+            pieces.extend(list.pieces.iter().cloned());
+            pieces.push_back(match era {
+                Era::Modern => Bytes::from_static(CACHE_HINTS),
+                Era::Legacy => Bytes::from_static(b"}"),
+            });
+            pieces.push_back(Bytes::from_static(b"}"));
+            pieces
+        }
+    }
+}
+
+/// JSON when the answer comes first; a stream of events when something precedes it.
+async fn follow(mut following: Following, era: Era, keep_alive: std::time::Duration) -> Response<Body> {
+    match following.next().await {
+        Step::Done(Final::Nothing) => events(futures_util::stream::empty()),
+        Step::Done(Final::Result(result)) => json(StatusCode::OK, VecDeque::from([write_result(&following.id, &result)])),
+        Step::Done(Final::Error(error)) => failure(status_of(&error, era), Some(&following.id), &error),
+        Step::Done(Final::Stream(stream, prefix)) => streamed(&following.id, stream, prefix),
+        Step::Message(first) => {
+            let first = futures_util::stream::once(std::future::ready(Ok(write_event(&first, None))));
+            events(first.chain(steps(following, keep_alive)))
+        }
+    }
+}
+
+fn steps(following: Following, keep_alive: std::time::Duration) -> impl futures_util::Stream<Item = io::Result<Bytes>> {
+    futures_util::stream::unfold(Some(following), move |state| async move {
+        let mut following = state?;
+        let step = match tokio::time::timeout(keep_alive, following.next()).await {
+            Err(_) => return Some((Ok(Bytes::from_static(KEEP_ALIVE)), Some(following))),
+            Ok(step) => step,
+        };
+        let last = match step {
+            Step::Message(message) => return Some((Ok(write_event(&message, None)), Some(following))),
+            Step::Done(Final::Nothing) => return None,
+            Step::Done(Final::Result(result)) => write_result(&following.id, &result),
+            Step::Done(Final::Error(error)) => write_error(Some(&following.id), &error),
+            Step::Done(Final::Stream(stream, prefix)) => gathered(&following.id, stream, prefix).await,
+        };
+        Some((Ok(write_event(&last, None)), None))
+    })
+}
+
+/// A long result inside a stream of events must be whole.
+pub(super) async fn gathered(id: &Id, stream: toolbooth_upstream::ResultStream, prefix: Option<Bytes>) -> Bytes {
+    let mut out = BytesMut::from(&result_head(id)[..]);
+    let mut skip = prefix.as_ref().map_or(0, |_| 1);
+    out.extend_from_slice(prefix.as_deref().unwrap_or_default());
+    let mut body = stream.body;
+    while let Some(chunk) = body.next().await {
+        match chunk {
+            Ok(chunk) => {
+                let skipped = skip.min(chunk.len());
+                out.extend_from_slice(&chunk[skipped..]);
+                skip -= skipped;
+            }
+            Err(error) => {
+                return write_error(Some(id), &RpcError::new(toolbooth_wire::codes::UPSTREAM_FAILED, error.to_string()));
+            }
+        }
+    }
+    out.freeze()
+}
+
+/// A long result as the whole answer: its bytes go by unread.
+fn streamed(id: &Id, stream: toolbooth_upstream::ResultStream, prefix: Option<Bytes>) -> Response<Body> {
+    let mut first = BytesMut::from(&result_head(id)[..]);
+    let mut body = stream.body;
+    let mut left = stream.length.map(|length| length + first.len() as u64);
+    let rest: std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<Bytes>> + Send>> = match prefix {
+        None => Box::pin(body.map(|chunk| chunk.map_err(io::Error::other))),
+        Some(prefix) => {
+            first.extend_from_slice(&prefix);
+            left = left.map(|left| left + prefix.len() as u64 - 1);
+            let mut skip = 1;
+            Box::pin(futures_util::stream::poll_fn(move |cx| {
+                body.as_mut().poll_next(cx).map(|chunk| {
+                    chunk.map(|chunk| {
+                        let chunk = chunk.map_err(io::Error::other)?;
+                        let skipped = std::mem::take(&mut skip).min(chunk.len());
+                        Ok(chunk.slice(skipped..))
+                    })
+                })
+            }))
+        }
+    };
+    let body = Body::Stream { first: Some(first.freeze()), rest, left };
+    with_type(StatusCode::OK, "application/json", body)
+}
+
+fn initialize(door: &Arc<Door>, caller: &Arc<Caller>, request: &toolbooth_wire::Request) -> Response<Body> {
+    let session = match open_session(caller, request) {
+        Ok(session) => session,
+        Err(error) => return failure(StatusCode::BAD_REQUEST, Some(&request.id), &error),
+    };
+    for gone in door.sessions.add(session.clone()) {
+        forget(door, &gone);
+    }
+    let result = methods::initialized(door, session.revision);
+    let mut response = json(StatusCode::OK, VecDeque::from([write_result(&request.id, &result)]));
+    if let Ok(id) = HeaderValue::from_str(&session.id) {
+        response.headers_mut().insert(mirror::SESSION_ID, id);
+    }
+    response
+}
+
+/// Reads an `initialize` request into a session.
+pub(super) fn open_session(caller: &Caller, request: &toolbooth_wire::Request) -> Result<Arc<Session>, RpcError> {
+    let invalid = |why: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: {why}"));
+    let params = request.params.as_ref().ok_or_else(|| invalid("`protocolVersion` is missing"))?;
+    let version = params.member("protocolVersion");
+    let version = version.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`protocolVersion` is missing"))?;
+    let capabilities = params.member("capabilities").filter(RawJson::is_object);
+    let facts = ClientFacts {
+        info: params.member("clientInfo").map(|info| info.detached()),
+        capabilities: capabilities.map_or_else(RawJson::empty_object, |capabilities| capabilities.detached()),
+        log_level: None,
+    };
+    Session::new(caller, Revision::negotiate(&version), facts).ok_or_else(|| invalid("no randomness for a session"))
+}
+
+fn told(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap, notification: Notification) -> Response<Body> {
+    if !headers.contains_key(mirror::SESSION_ID) {
+        // The modern era has no notifications toward the server; they are taken and do nothing.
+        return plain(StatusCode::ACCEPTED);
+    }
+    match session_of(door, caller, headers) {
+        Ok(session) => {
+            heed(&session, &notification);
+            plain(StatusCode::ACCEPTED)
+        }
+        Err(response) => response,
+    }
+}
+
+/// What a legacy client's notification does.
+pub(super) fn heed(session: &Session, notification: &Notification) {
+    if notification.method == "notifications/cancelled"
+        && let Some(id) = notification.params.as_ref().and_then(|params| params.member("requestId"))
+        && let Some(id) = Id::from_raw(&id)
+    {
+        session.cancel(&id);
+    }
+}
+
+fn session_of(door: &Door, caller: &Caller, headers: &HeaderMap) -> Result<Arc<Session>, Response<Body>> {
+    let Some(id) = headers.get(mirror::SESSION_ID) else {
+        let error = RpcError::new(INVALID_REQUEST, "Invalid Request: no Mcp-Session-Id; start with `initialize`, or send the modern `_meta`");
+        return Err(failure(StatusCode::BAD_REQUEST, None, &error));
+    };
+    if let Some(version) = headers.get(mirror::PROTOCOL_VERSION)
+        && !version.to_str().is_ok_and(|version| Revision::from_name(version).is_some())
+    {
+        let error = unsupported_version(&String::from_utf8_lossy(version.as_bytes()));
+        return Err(failure(StatusCode::BAD_REQUEST, None, &error));
+    }
+    id.to_str().ok().and_then(|id| door.sessions.get(id, caller)).ok_or_else(|| {
+        let error = RpcError::new(INVALID_REQUEST, "Session not found; start with `initialize`");
+        failure(StatusCode::NOT_FOUND, None, &error)
+    })
+}
+
+/// The stream on which a legacy client hears of changes.
+async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {
+    if !headers.contains_key(mirror::SESSION_ID) {
+        return not_allowed();
+    }
+    let accepts = headers.get(http::header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("*/*");
+    if !accepts.contains("text/event-stream") && !accepts.contains("*/*") {
+        return plain(StatusCode::NOT_ACCEPTABLE);
+    }
+    let session = match session_of(door, caller, headers) {
+        Ok(session) => session,
+        Err(response) => return response,
+    };
+    let mut ended = session.open_stream();
+    let client = Client {
+        caller: session.caller.clone(),
+        facts: session.facts(),
+        revision: session.revision,
+        session: Some(session),
+    };
+    let listening = Listening::open(door, &client, Filter::lists(), None).await;
+    // A newer stream of the same session ends this one.
+    let until = async move { while ended.recv().await.is_some() {} };
+    events(Box::pin(changes(listening, None, door.keep_alive).take_until(Box::pin(until))))
+}
+
+fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {
+    if !headers.contains_key(mirror::SESSION_ID) {
+        return not_allowed();
+    }
+    match session_of(door, caller, headers) {
+        Ok(session) => {
+            door.sessions.remove(&session.id);
+            forget(door, &session);
+            plain(StatusCode::OK)
+        }
+        Err(response) => response,
+    }
+}
+
+/// Ends what a session had going.
+pub(super) fn forget(door: &Door, session: &Session) {
+    for uri in session.take_subscriptions() {
+        door.engine.unsubscribe(&session.caller, &uri);
+    }
+}
+
+fn changes(
+    listening: Listening,
+    id: Option<Id>,
+    keep_alive: std::time::Duration,
+) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send {
+    futures_util::stream::unfold(Some((listening, id)), move |state| async move {
+        let (mut listening, id) = state?;
+        match tokio::time::timeout(keep_alive, listening.next()).await {
+            Err(_) => Some((Ok(Bytes::from_static(KEEP_ALIVE)), Some((listening, id)))),
+            Ok(Some(message)) => Some((Ok(write_event(&message, None)), Some((listening, id)))),
+            Ok(None) => {
+                let id = id?;
+                Some((Ok(write_event(&write_result(&id, &listening.goodbye()), None)), None))
+            }
+        }
+    })
+}
+
+/// Batches exist in one revision only; each request in one is served as if it had come alone.
+async fn batch(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap, text: &Bytes) -> Response<Body> {
+    let refuse = |why: &str| {
+        failure(StatusCode::BAD_REQUEST, None, &RpcError::new(INVALID_REQUEST, format!("Invalid Request: {why}")))
+    };
+    let session = match session_of(door, caller, headers) {
+        Ok(session) if session.revision == Revision::V2025_03_26 => session,
+        Ok(_) => return refuse("batches belong to revision 2025-03-26 only"),
+        Err(_) => return refuse("batches need a session of revision 2025-03-26"),
+    };
+    let elements = match RawJson::parse(text.clone()).and_then(|whole| whole.elements()) {
+        Ok(elements) if !elements.is_empty() && elements.len() <= 100 => elements,
+        _ => return refuse("a batch has 1 to 100 messages"),
+    };
+    let client = Client {
+        caller: session.caller.clone(),
+        facts: session.facts(),
+        revision: session.revision,
+        session: Some(session.clone()),
+    };
+    let answers = elements.iter().map(|element| one_of_batch(door, &client, &session, element.bytes()));
+    let answers: Vec<Bytes> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
+    if answers.is_empty() {
+        return plain(StatusCode::ACCEPTED);
+    }
+    let mut out = BytesMut::from(&b"["[..]);
+    for (index, answer) in answers.iter().enumerate() {
+        if index > 0 {
+            out.extend_from_slice(b",");
+        }
+        out.extend_from_slice(answer);
+    }
+    out.extend_from_slice(b"]");
+    json(StatusCode::OK, VecDeque::from([out.freeze()]))
+}
+
+async fn one_of_batch(door: &Arc<Door>, client: &Client, session: &Session, text: &Bytes) -> Option<Bytes> {
+    let request = match Message::parse(text) {
+        Err(unreadable) => return Some(write_error(unreadable.id.as_ref(), &unreadable.error)),
+        Ok(Message::Notification(notification)) => {
+            heed(session, &notification);
+            return None;
+        }
+        Ok(Message::Response(response)) => {
+            if let Some(id) = response.id {
+                session.answered(&id, response.outcome);
+            }
+            return None;
+        }
+        Ok(Message::Request(request)) => request,
+    };
+    let meta = RequestMeta::of(request.params.as_ref()).unwrap_or_default();
+    match methods::begin(door, client, &request, meta, None).await {
+        Err(error) => Some(write_error(Some(&request.id), &error)),
+        Ok(Begun::Ready(reply)) => {
+            let pieces: Vec<Bytes> = reply_pieces(&request.id, reply, client.era()).into();
+            Some(Bytes::from(pieces.concat()))
+        }
+        Ok(Begun::Listen(_)) => None,
+        Ok(Begun::Ongoing(mut following)) => loop {
+            match following.next().await {
+                Step::Message(_) => {}
+                Step::Done(Final::Nothing) => return None,
+                Step::Done(Final::Result(result)) => return Some(write_result(&request.id, &result)),
+                Step::Done(Final::Error(error)) => return Some(write_error(Some(&request.id), &error)),
+                Step::Done(Final::Stream(stream, prefix)) => return Some(gathered(&request.id, stream, prefix).await),
+            }
+        },
+    }
+}
+
+/// Modern clients are told by HTTP too; legacy ones read the body.
+fn status_of(error: &RpcError, era: Era) -> StatusCode {
+    match (era, error.code) {
+        (Era::Legacy, _) => StatusCode::OK,
+        (Era::Modern, METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        (Era::Modern, HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION | INVALID_PARAMS) => {
+            StatusCode::BAD_REQUEST
+        }
+        (Era::Modern, _) => StatusCode::OK,
+    }
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn json(status: StatusCode, pieces: VecDeque<Bytes>) -> Response<Body> {
+    with_type(status, "application/json", Body::Pieces(pieces))
+}
+
+fn failure(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<Body> {
+    json(status, VecDeque::from([write_error(id, error)]))
+}
+
+fn events(stream: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response<Body> {
+    let mut response = with_type(StatusCode::OK, "text/event-stream", Body::stream(stream));
+    let headers = response.headers_mut();
+    headers.insert("cache-control", HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn plain(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+fn not_allowed() -> Response<Body> {
+    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    response
+}

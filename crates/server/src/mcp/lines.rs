@@ -1,0 +1,261 @@
+//! The MCP door over lines: a local socket that `toolbooth stdio` joins, one message a line.
+//!
+//! One connection may speak both eras: `initialize` opens its session, requests with modern `_meta`
+//! stand for themselves.
+
+use super::Door;
+use super::client::Client;
+use super::follow::{Final, Step};
+use super::http::{forget, gathered, heed, open_session, reply_pieces};
+use super::listen::{Filter, Listening};
+use super::methods::{self, Begun};
+use super::session::Session;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use toolbooth_core::caller::ClientFacts;
+use toolbooth_core::json::RawJson;
+use toolbooth_upstream::process::{Frame, LineReader};
+use toolbooth_wire::codes::{INVALID_REQUEST, RpcError};
+use toolbooth_wire::envelope::{write_error, write_result};
+use toolbooth_wire::meta::RequestMeta;
+use toolbooth_wire::{Era, Id, Message, Request, strict};
+
+/// How many messages wait for a slow reader before its requests wait too.
+const BACKLOG: usize = 256;
+/// How many requests one connection may have under way.
+const MAX_REQUESTS: usize = 1024;
+
+struct Connection {
+    door: Arc<Door>,
+    out: mpsc::Sender<Bytes>,
+    session: Mutex<Option<Arc<Session>>>,
+    /// Modern requests under way, so that they can be cancelled.
+    running: Mutex<HashMap<Id, CancellationToken>>,
+}
+
+/// Serves one connection until its client closes it.
+pub async fn serve<R, W>(door: Arc<Door>, read: R, write: W)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (out, queue) = mpsc::channel(BACKLOG);
+    let writer = tokio::spawn(write_all(write, queue));
+    let connection =
+        Arc::new(Connection { door: door.clone(), out, session: Mutex::default(), running: Mutex::default() });
+    let mut lines = LineReader::new(read, door.body_limit);
+    let mut tasks = tokio::task::JoinSet::new();
+    while let Ok(Some(frame)) = lines.next().await {
+        while tasks.try_join_next().is_some() {}
+        match frame {
+            Frame::Line(line) => connection.receive(line, &mut tasks).await,
+            Frame::TooLong { limit, .. } => {
+                let error = RpcError::new(INVALID_REQUEST, format!("Invalid Request: a message is over {limit} bytes"));
+                let _ = connection.out.send(write_error(None, &error)).await;
+            }
+            Frame::Skipped { .. } | Frame::Partial(_) => {}
+        }
+    }
+    // The client is gone: what it left running is cancelled, down to the servers.
+    tasks.shutdown().await;
+    let session = connection.session.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(session) = session {
+        forget(&door, &session);
+    }
+    drop(connection);
+    let _ = writer.await;
+}
+
+async fn write_all<W: AsyncWrite + Unpin>(mut write: W, mut queue: mpsc::Receiver<Bytes>) {
+    let mut batch = Vec::with_capacity(4096);
+    while let Some(message) = queue.recv().await {
+        batch.clear();
+        batch.extend_from_slice(&message);
+        batch.push(b'\n');
+        while batch.len() < 64 * 1024 {
+            let Ok(more) = queue.try_recv() else { break };
+            batch.extend_from_slice(&more);
+            batch.push(b'\n');
+        }
+        if write.write_all(&batch).await.is_err() || write.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Connection {
+    async fn receive(self: &Arc<Self>, line: Bytes, tasks: &mut tokio::task::JoinSet<()>) {
+        let parsed = strict::check(&line).map_err(|error| (None, error)).and_then(|()| {
+            Message::parse(&line).map_err(|unreadable| (unreadable.id, unreadable.error))
+        });
+        let message = match parsed {
+            Ok(message) => message,
+            Err((id, error)) => return self.send(write_error(id.as_ref(), &error)).await,
+        };
+        match message {
+            Message::Request(request) if request.method == "initialize" => {
+                let caller = self.door.identity.caller();
+                let text = match open_session(&caller, &request) {
+                    Ok(session) => {
+                        let result = methods::initialized(&self.door, session.revision);
+                        self.start_listening(&session, tasks);
+                        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+                        write_result(&request.id, &result)
+                    }
+                    Err(error) => write_error(Some(&request.id), &error),
+                };
+                self.send(text).await;
+            }
+            Message::Request(request) if tasks.len() >= MAX_REQUESTS => {
+                let error = RpcError::new(INVALID_REQUEST, "too many requests are under way");
+                self.send(write_error(Some(&request.id), &error)).await;
+            }
+            Message::Request(request) => {
+                let connection = self.clone();
+                tasks.spawn(async move { connection.asked(request).await });
+            }
+            Message::Notification(notification) => {
+                if let Some(session) = self.current_session() {
+                    heed(&session, &notification);
+                }
+                if notification.method == "notifications/cancelled" {
+                    self.cancelled(notification.params.as_ref());
+                }
+            }
+            Message::Response(response) => {
+                if let (Some(session), Some(id)) = (self.current_session(), response.id) {
+                    session.answered(&id, response.outcome);
+                }
+            }
+        }
+    }
+
+    fn current_session(&self) -> Option<Arc<Session>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn cancelled(&self, params: Option<&RawJson>) {
+        let id = params.and_then(|params| params.member("requestId")).and_then(|id| Id::from_raw(&id));
+        let token = id.and_then(|id| self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
+        if let Some(token) = token {
+            token.cancel();
+        }
+    }
+
+    async fn send(&self, message: Bytes) {
+        let _ = self.out.send(message).await;
+    }
+
+    fn client(&self, meta: &RequestMeta) -> Result<Client, RpcError> {
+        if meta.is_modern() {
+            let facts = ClientFacts {
+                info: meta.client_info.clone(),
+                capabilities: meta.capabilities.clone().unwrap_or_else(RawJson::empty_object),
+                log_level: meta.log_level.clone(),
+            };
+            let caller = self.door.identity.caller();
+            return Ok(Client { caller, facts: Arc::new(facts), revision: meta.modern_revision()?, session: None });
+        }
+        let Some(session) = self.current_session() else {
+            return Err(RpcError::new(INVALID_REQUEST, "Invalid Request: start with `initialize`, or send the modern `_meta`"));
+        };
+        Ok(Client {
+            caller: session.caller.clone(),
+            facts: session.facts(),
+            revision: session.revision,
+            session: Some(session),
+        })
+    }
+
+    async fn asked(self: Arc<Self>, request: Request) {
+        let meta = RequestMeta::of(request.params.as_ref());
+        let begun = match meta.and_then(|meta| Ok((self.client(&meta)?, meta))) {
+            Ok((client, meta)) => {
+                methods::begin(&self.door, &client, &request, meta, None).await.map(|begun| (client, begun))
+            }
+            Err(error) => Err(error),
+        };
+        let (client, begun) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return self.send(write_error(Some(&request.id), &error)).await,
+        };
+        match begun {
+            Begun::Ready(reply) => {
+                let pieces: Vec<Bytes> = reply_pieces(&request.id, reply, client.era()).into();
+                self.send(one_line(Bytes::from(pieces.concat()))).await;
+            }
+            Begun::Listen(filter) => {
+                let token = self.track(&request.id);
+                let listening = Listening::open(&self.door, &client, filter, Some(request.id.clone())).await;
+                self.listen(listening, token).await;
+            }
+            Begun::Ongoing(following) => {
+                let mut following = *following;
+                if client.era() == Era::Modern {
+                    following = following.cancellable(self.track(&request.id));
+                }
+                loop {
+                    let last = match following.next().await {
+                        Step::Message(message) => {
+                            self.send(one_line(message)).await;
+                            continue;
+                        }
+                        Step::Done(Final::Nothing) => break,
+                        Step::Done(Final::Result(result)) => write_result(&request.id, &result),
+                        Step::Done(Final::Error(error)) => write_error(Some(&request.id), &error),
+                        Step::Done(Final::Stream(stream, prefix)) => gathered(&request.id, stream, prefix).await,
+                    };
+                    self.send(one_line(last)).await;
+                    break;
+                }
+                self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.id);
+            }
+        }
+    }
+
+    fn track(&self, id: &Id) -> CancellationToken {
+        let token = CancellationToken::new();
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), token.clone());
+        token
+    }
+
+    async fn listen(&self, mut listening: Listening, token: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = token.cancelled() => return,
+                message = listening.next() => match message {
+                    Some(message) => self.send(one_line(message)).await,
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// A legacy client hears of changes on its one channel.
+    fn start_listening(self: &Arc<Self>, session: &Arc<Session>, tasks: &mut tokio::task::JoinSet<()>) {
+        let connection = self.clone();
+        let client = Client {
+            caller: session.caller.clone(),
+            facts: session.facts(),
+            revision: session.revision,
+            session: Some(session.clone()),
+        };
+        tasks.spawn(async move {
+            let listening = Listening::open(&connection.door, &client, Filter::lists(), None).await;
+            connection.listen(listening, CancellationToken::new()).await;
+        });
+    }
+}
+
+/// A line must not hold line ends. JSON can hold them between values only, where a space does as well.
+fn one_line(message: Bytes) -> Bytes {
+    if !message.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return message;
+    }
+    let spaced: Vec<u8> = message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect();
+    Bytes::from(spaced)
+}

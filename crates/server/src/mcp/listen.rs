@@ -1,0 +1,177 @@
+//! Streams of changes: `subscriptions/listen` for modern clients, the GET stream for legacy ones.
+
+use super::Door;
+use super::client::Client;
+use bytes::Bytes;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+use toolbooth_core::catalog::ListKind;
+use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
+use toolbooth_engine::Change;
+use toolbooth_wire::codes::INVALID_PARAMS;
+use toolbooth_wire::envelope::write_notification;
+use toolbooth_wire::meta::SUBSCRIPTION_ID;
+use toolbooth_wire::{Id, RpcError};
+
+/// The most resources one stream may follow.
+const MAX_RESOURCES: usize = 1000;
+
+/// Which changes a client wants to hear of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+    uris: HashSet<String>,
+}
+
+impl Filter {
+    /// All lists.
+    pub fn lists() -> Self {
+        Self { tools: true, prompts: true, resources: true, uris: HashSet::new() }
+    }
+
+    /// Reads the filter of a `subscriptions/listen` request.
+    pub fn read(params: Option<&RawJson>) -> Result<Self, RpcError> {
+        let wrong = |what: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: {what}"));
+        let wanted = params.and_then(|params| params.member("notifications"));
+        let wanted = wanted.filter(RawJson::is_object).ok_or_else(|| wrong("`notifications` must be an object"))?;
+        let flag = |key: &str| wanted.member(key).is_some_and(|value| value.as_str() == "true");
+        let uris: Vec<String> = match wanted.member("resourceSubscriptions") {
+            None => Vec::new(),
+            Some(list) => list.read().map_err(|_| wrong("`resourceSubscriptions` must be a list of strings"))?,
+        };
+        if uris.len() > MAX_RESOURCES {
+            return Err(wrong("too many `resourceSubscriptions`"));
+        }
+        Ok(Self {
+            tools: flag("toolsListChanged"),
+            prompts: flag("promptsListChanged"),
+            resources: flag("resourcesListChanged"),
+            uris: uris.into_iter().collect(),
+        })
+    }
+
+    fn acknowledged(&self) -> RawJson {
+        let mut writer = ObjectWriter::default();
+        let flags = [
+            ("toolsListChanged", self.tools),
+            ("promptsListChanged", self.prompts),
+            ("resourcesListChanged", self.resources),
+        ];
+        for (key, _) in flags.iter().filter(|(_, wanted)| *wanted) {
+            writer.raw(key, &RawJson::trusted(&b"true"[..]));
+        }
+        if !self.uris.is_empty() {
+            let mut uris: Vec<&String> = self.uris.iter().collect();
+            uris.sort();
+            writer.raw("resourceSubscriptions", &RawJson::from_value(&uris));
+        }
+        writer.finish()
+    }
+
+    fn wants(&self, change: &Change, client: &Client) -> bool {
+        match change {
+            Change::List(ListKind::Tools) => self.tools,
+            Change::List(ListKind::Prompts) => self.prompts,
+            Change::List(ListKind::Resources | ListKind::Templates) => self.resources,
+            Change::Resource { params, .. } => {
+                let uri = params.member("uri");
+                let uri = uri.as_ref().and_then(RawJson::string).unwrap_or_default();
+                self.uris.contains(&*uri) || client.session.as_ref().is_some_and(|session| session.is_subscribed(&uri))
+            }
+        }
+    }
+}
+
+/// A stream of changes for one client.
+#[derive(Debug)]
+pub struct Listening {
+    door: Arc<Door>,
+    client: Client,
+    filter: Filter,
+    /// The id of the request that opened it; legacy streams have none.
+    id: Option<Id>,
+    changes: broadcast::Receiver<Change>,
+    first: Option<Bytes>,
+    subscribed: Vec<String>,
+}
+
+impl Listening {
+    /// Opens a stream. Resources are subscribed to at their servers.
+    pub async fn open(door: &Arc<Door>, client: &Client, mut filter: Filter, id: Option<Id>) -> Self {
+        let changes = door.engine.changes();
+        let mut subscribed = Vec::new();
+        for uri in filter.uris.clone() {
+            match door.engine.subscribe(&client.caller, &uri).await {
+                Ok(()) => subscribed.push(uri),
+                Err(_) => drop(filter.uris.remove(&uri)),
+            }
+        }
+        let mut listening =
+            Self { door: door.clone(), client: client.clone(), filter, id, changes, first: None, subscribed };
+        if listening.id.is_some() {
+            let mut params = ObjectWriter::default();
+            params.raw("notifications", &listening.filter.acknowledged());
+            listening.first = Some(listening.message("notifications/subscriptions/acknowledged", Some(params.finish())));
+        }
+        listening
+    }
+
+    /// The next message. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        loop {
+            match self.changes.recv().await {
+                Ok(change) if self.filter.wants(&change, &self.client) => {
+                    let params = match &change {
+                        Change::Resource { params, .. } => Some(params.clone()),
+                        Change::List(_) => None,
+                    };
+                    return Some(self.message(change.method(), params));
+                }
+                Ok(_) => {}
+                // Too far behind to know what was missed: the client looks at its tools anew.
+                Err(RecvError::Lagged(_)) => {
+                    if self.filter.tools {
+                        return Some(self.message("notifications/tools/list_changed", None));
+                    }
+                }
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    fn message(&self, method: &str, params: Option<RawJson>) -> Bytes {
+        let Some(id) = &self.id else { return write_notification(method, params.as_ref()) };
+        let params = params.unwrap_or_else(RawJson::empty_object);
+        let mut meta = ObjectWriter::default();
+        meta.raw(SUBSCRIPTION_ID, id.raw());
+        let tagged = with_members(&params, &[("_meta", meta.finish())]).unwrap_or(params);
+        write_notification(method, Some(&tagged))
+    }
+
+    /// The result that ends a modern stream gracefully.
+    pub fn goodbye(&self) -> RawJson {
+        let mut writer = ObjectWriter::default();
+        writer.text("resultType", "complete");
+        if let Some(id) = &self.id {
+            let mut meta = ObjectWriter::default();
+            meta.raw(SUBSCRIPTION_ID, id.raw());
+            writer.raw("_meta", &meta.finish());
+        }
+        writer.finish()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        for uri in &self.subscribed {
+            self.door.engine.unsubscribe(&self.client.caller, uri);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! MCP doors: both eras at once, over HTTP and over lines.
+
+pub mod client;
+pub mod follow;
+pub mod http;
+pub mod lines;
+pub mod listen;
+pub mod methods;
+pub mod session;
+pub mod translate;
+
+use crate::guard::Guard;
+use crate::identify::Identity;
+use session::Sessions;
+use std::sync::Arc;
+use std::time::Duration;
+use toolbooth_engine::Engine;
+use toolbooth_upstream::peer::Reading;
+
+/// What every MCP door shares.
+#[derive(Debug)]
+pub struct Door {
+    /// The engine behind it.
+    pub engine: Arc<Engine>,
+    /// Who may come in.
+    pub guard: Guard,
+    /// How callers are recognised.
+    pub identity: Identity,
+    /// Legacy sessions.
+    pub sessions: Sessions,
+    /// The largest request taken.
+    pub body_limit: usize,
+    /// Whether long results may be passed on unread.
+    pub reading: Reading,
+    /// How often a quiet stream says that it lives.
+    pub keep_alive: Duration,
+}

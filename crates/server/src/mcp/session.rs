@@ -1,0 +1,203 @@
+//! Legacy sessions: minted by us, bound to their caller, never forwarded.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::json::RawJson;
+use toolbooth_wire::{Id, Revision, RpcError};
+
+/// A session that nobody has used for this long is forgotten.
+const IDLE_LIMIT: Duration = Duration::from_secs(3600);
+
+/// One legacy client's session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Whose it is, with the session noted.
+    pub caller: Arc<Caller>,
+    /// The revision agreed on.
+    pub revision: Revision,
+    facts: arc_swap::ArcSwap<ClientFacts>,
+    calls: Mutex<HashMap<Id, CancellationToken>>,
+    questions: Mutex<HashMap<u64, oneshot::Sender<Result<RawJson, RpcError>>>>,
+    next_question: AtomicU64,
+    stream: Mutex<Option<mpsc::Sender<bytes::Bytes>>>,
+    subscribed: Mutex<HashSet<String>>,
+    opened: Instant,
+    last_seen_ms: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    /// A session of this caller.
+    pub fn new(caller: &Caller, revision: Revision, facts: ClientFacts) -> Option<Arc<Self>> {
+        let mut bytes = [0_u8; 16];
+        getrandom::fill(&mut bytes).ok()?;
+        let id: Arc<str> = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+        let caller = Arc::new(Caller { session: Some(id.clone()), ..caller.clone() });
+        Some(Arc::new(Self {
+            id,
+            caller,
+            revision,
+            facts: arc_swap::ArcSwap::from_pointee(facts),
+            calls: Mutex::default(),
+            questions: Mutex::default(),
+            next_question: AtomicU64::new(1),
+            stream: Mutex::default(),
+            subscribed: Mutex::default(),
+            opened: Instant::now(),
+            last_seen_ms: AtomicU64::new(0),
+        }))
+    }
+
+    /// What the client said about itself.
+    pub fn facts(&self) -> Arc<ClientFacts> {
+        self.facts.load_full()
+    }
+
+    /// Notes the log level the client wants.
+    pub fn set_log_level(&self, level: String) {
+        let facts = ClientFacts { log_level: Some(level), ..ClientFacts::clone(&self.facts.load()) };
+        self.facts.store(Arc::new(facts));
+    }
+
+    fn touch(&self) {
+        let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_seen_ms.store(now, Ordering::Relaxed);
+    }
+
+    fn idle_for(&self) -> Duration {
+        self.opened.elapsed().saturating_sub(Duration::from_millis(self.last_seen_ms.load(Ordering::Relaxed)))
+    }
+
+    /// Notes a request as under way; the token fires when the client cancels it.
+    pub fn begin(&self, id: &Id) -> CancellationToken {
+        let token = CancellationToken::new();
+        lock(&self.calls).insert(id.clone(), token.clone());
+        token
+    }
+
+    /// Notes a request as ended.
+    pub fn end(&self, id: &Id) {
+        lock(&self.calls).remove(id);
+    }
+
+    /// Cancels a request.
+    pub fn cancel(&self, id: &Id) {
+        if let Some(token) = lock(&self.calls).remove(id) {
+            token.cancel();
+        }
+    }
+
+    /// Registers a question to the client; gives its id.
+    pub fn ask(&self, reply: oneshot::Sender<Result<RawJson, RpcError>>) -> u64 {
+        let id = self.next_question.fetch_add(1, Ordering::Relaxed);
+        lock(&self.questions).insert(id, reply);
+        id
+    }
+
+    /// Takes the client's answer to a question.
+    pub fn answered(&self, id: &Id, outcome: Result<RawJson, RpcError>) {
+        let reply = id.as_number().and_then(|id| lock(&self.questions).remove(&id));
+        if let Some(reply) = reply {
+            let _ = reply.send(outcome);
+        }
+    }
+
+    /// Opens the client's own stream; an earlier one ends.
+    pub fn open_stream(&self) -> mpsc::Receiver<bytes::Bytes> {
+        let (sender, receiver) = mpsc::channel(64);
+        *lock(&self.stream) = Some(sender);
+        receiver
+    }
+
+    /// Notes a subscription; `false` if it was there already.
+    pub fn subscribe(&self, uri: &str) -> bool {
+        lock(&self.subscribed).insert(uri.to_owned())
+    }
+
+    /// Forgets a subscription; `false` if there was none.
+    pub fn unsubscribe(&self, uri: &str) -> bool {
+        lock(&self.subscribed).remove(uri)
+    }
+
+    /// Whether the client wants to hear of a resource.
+    pub fn is_subscribed(&self, uri: &str) -> bool {
+        lock(&self.subscribed).contains(uri)
+    }
+
+    /// All subscriptions, taken out.
+    pub fn take_subscriptions(&self) -> Vec<String> {
+        lock(&self.subscribed).drain().collect()
+    }
+}
+
+/// All sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    open: RwLock<HashMap<Arc<str>, Arc<Session>>>,
+    limit: usize,
+}
+
+impl Sessions {
+    /// At most `limit` sessions at once.
+    pub fn new(limit: usize) -> Self {
+        Self { open: RwLock::default(), limit: limit.max(1) }
+    }
+
+    /// Adds a session. When there are too many, the one unused for longest goes.
+    pub fn add(&self, session: Arc<Session>) -> Vec<Arc<Session>> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = Vec::new();
+        if open.len() >= self.limit {
+            let oldest = open.values().max_by_key(|session| session.idle_for()).map(|session| session.id.clone());
+            gone.extend(oldest.and_then(|id| open.remove(&id)));
+        }
+        open.insert(session.id.clone(), session);
+        gone
+    }
+
+    /// The session of an id, if it is this user's.
+    pub fn get(&self, id: &str, caller: &Caller) -> Option<Arc<Session>> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let session = open.get(id).filter(|session| session.caller.user == caller.user)?;
+        session.touch();
+        Some(session.clone())
+    }
+
+    /// Ends a session.
+    pub fn remove(&self, id: &str) -> Option<Arc<Session>> {
+        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(id)
+    }
+
+    /// Ends sessions that nobody uses.
+    pub fn sweep(&self) -> Vec<Arc<Session>> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let idle = |session: &Session| {
+            session.idle_for() > IDLE_LIMIT && lock(&session.stream).as_ref().is_none_or(mpsc::Sender::is_closed)
+        };
+        let gone: Vec<Arc<Session>> = open.values().filter(|session| idle(session)).cloned().collect();
+        for session in &gone {
+            open.remove(&session.id);
+        }
+        gone
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.open.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,188 @@
+//! Writing answers in the client's era.
+
+use super::client::Client;
+use bytes::Bytes;
+use toolbooth_core::fault::Problem;
+use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object};
+use toolbooth_wire::codes::{
+    INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED, RESOURCE_NOT_FOUND, RpcError, UPSTREAM_FAILED,
+};
+use toolbooth_wire::meta::strip_modern;
+use toolbooth_wire::{Era, Revision};
+
+/// What stands behind a list or a read for modern clients: fresh for a while, for this caller alone.
+pub const CACHE_HINTS: &[u8] = b",\"resultType\":\"complete\",\"ttlMs\":30000,\"cacheScope\":\"private\"}";
+
+/// Writes a server's result for a client.
+pub fn result(result: &RawJson, from: Era, client: &Client, method: &str) -> RawJson {
+    match (client.era(), from) {
+        (Era::Modern, Era::Modern) => complete_modern(result, method),
+        (Era::Modern, Era::Legacy) => complete_modern(result, method),
+        (Era::Legacy, Era::Modern) => for_revision(&strip_modern(result), client.revision, method),
+        (Era::Legacy, Era::Legacy) => for_revision(result, client.revision, method),
+    }
+}
+
+/// Adds what every modern result has and a server may have left out.
+fn complete_modern(result: &RawJson, method: &str) -> RawJson {
+    let cacheable = method == "resources/read";
+    let has = |key: &str| result.member(key).is_some();
+    let mut missing: Vec<u8> = Vec::new();
+    if !has("resultType") {
+        missing.extend_from_slice(b"\"resultType\":\"complete\"");
+    }
+    if cacheable && !has("ttlMs") {
+        missing.extend_from_slice(if missing.is_empty() { b"\"ttlMs\":0" } else { b",\"ttlMs\":0" });
+    }
+    if cacheable && !has("cacheScope") {
+        if !missing.is_empty() {
+            missing.push(b',');
+        }
+        missing.extend_from_slice(b"\"cacheScope\":\"private\"");
+    }
+    if missing.is_empty() || !result.is_object() {
+        return result.clone();
+    }
+    let text = result.as_bytes();
+    let mut out = Vec::with_capacity(text.len() + missing.len() + 1);
+    out.push(b'{');
+    out.extend_from_slice(&missing);
+    if text[1..].iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'}') {
+        out.push(b',');
+    }
+    out.extend_from_slice(&text[1..]);
+    RawJson::trusted(out)
+}
+
+/// What a long result passed on unread needs in front of it: the envelope's head is the door's.
+pub fn stream_prefix(from: Era, client: &Client) -> Option<Bytes> {
+    match (client.era(), from) {
+        (Era::Modern, Era::Legacy) => Some(Bytes::from_static(b"{\"resultType\":\"complete\",")),
+        _ => None,
+    }
+}
+
+/// Content that older revisions do not know becomes text.
+fn for_revision(result: &RawJson, revision: Revision, method: &str) -> RawJson {
+    if revision == Revision::NEWEST_LEGACY || method != "tools/call" {
+        return without_odd_structure(result);
+    }
+    let Some(content) = result.member("content").and_then(|content| content.elements().ok()) else {
+        return result.clone();
+    };
+    let blocks: Vec<RawJson> = content.iter().map(|block| block_for(block, revision)).collect();
+    let joined = blocks.iter().map(RawJson::as_str).collect::<Vec<_>>().join(",");
+    let edited = edit_object(result, |key, _| match key {
+        "content" => Edit::Replace(RawJson::trusted(format!("[{joined}]"))),
+        "structuredContent" if revision < Revision::V2025_06_18 => Edit::Drop,
+        _ => Edit::Keep,
+    });
+    edited.unwrap_or_else(|_| result.clone())
+}
+
+/// Legacy clients take only objects for structured content; the text beside it says the same.
+fn without_odd_structure(result: &RawJson) -> RawJson {
+    match result.member("structuredContent") {
+        Some(value) if !value.is_object() => {
+            let dropped = edit_object(result, |key, _| if key == "structuredContent" { Edit::Drop } else { Edit::Keep });
+            dropped.unwrap_or_else(|_| result.clone())
+        }
+        _ => result.clone(),
+    }
+}
+
+fn block_for(block: &RawJson, revision: Revision) -> RawJson {
+    let kind = block.member("type");
+    let kind = kind.as_ref().and_then(RawJson::string);
+    let text = match kind.as_deref() {
+        Some("audio") if revision < Revision::V2025_03_26 => "[audio]".to_owned(),
+        Some("resource_link") if revision < Revision::V2025_06_18 => {
+            let uri = block.member("uri");
+            format!("[resource {}]", uri.as_ref().and_then(RawJson::string).unwrap_or_default())
+        }
+        _ => return block.clone(),
+    };
+    let mut writer = ObjectWriter::default();
+    writer.text("type", "text").text("text", &text);
+    writer.finish()
+}
+
+/// Writes a server's own error for a client.
+pub fn error(error: RpcError, client: &Client, method: &str) -> RpcError {
+    let code = match (client.era(), error.code) {
+        (Era::Modern, RESOURCE_NOT_FOUND) => INVALID_PARAMS,
+        (Era::Legacy, INVALID_PARAMS) if method == "resources/read" => RESOURCE_NOT_FOUND,
+        (Era::Legacy, _) if error.is_modern() => INVALID_REQUEST,
+        (_, code) => code,
+    };
+    RpcError { code, ..error }
+}
+
+/// How a fault of the gateway reads to a client.
+pub enum Told {
+    /// As an error of the protocol.
+    Error(RpcError),
+    /// As a result that says the tool failed, so that a model can read why.
+    Result(RawJson),
+}
+
+/// Writes a fault for a client.
+pub fn problem(problem: &Problem, method: &str) -> Told {
+    let code = match problem.code {
+        "call.unknown-tool" | "call.ambiguous-name" | "call.arguments-not-object" | "request.bad-params"
+        | "prompt.unknown" => INVALID_PARAMS,
+        "resource.unknown" => RESOURCE_NOT_FOUND,
+        "request.unknown-method" => METHOD_NOT_FOUND,
+        "call.refused" => REFUSED,
+        _ => UPSTREAM_FAILED,
+    };
+    if code == UPSTREAM_FAILED && method == "tools/call" || code == REFUSED {
+        return Told::Result(failed_result(problem));
+    }
+    let message = match code {
+        UPSTREAM_FAILED => problem.sentence(),
+        _ => problem.message.clone(),
+    };
+    let data = RawJson::from_value(&serde_json::json!({"toolbooth": {"code": problem.code, "hint": problem.hint}}));
+    Told::Error(RpcError::new(code, message).with_data(data))
+}
+
+fn failed_result(problem: &Problem) -> RawJson {
+    RawJson::from_value(&serde_json::json!({
+        "content": [{"type": "text", "text": problem.sentence()}],
+        "isError": true,
+        "_meta": {"toolbooth/fault": {"code": problem.code, "blame": problem.blame.as_str()}},
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use toolbooth_core::caller::{Caller, ClientFacts};
+
+    fn client(revision: Revision) -> Client {
+        Client { caller: Arc::new(Caller::owner("me")), facts: Arc::new(ClientFacts::default()), revision, session: None }
+    }
+
+    #[test]
+    fn results_cross_the_eras_with_nothing_lost() {
+        let modern = Revision::V2026_07_28;
+        let legacy = Revision::V2025_11_25;
+        let cases = [
+            (Era::Legacy, modern, "tools/call", r#"{"content":[],"x":1.0}"#, r#"{"resultType":"complete","content":[],"x":1.0}"#),
+            (Era::Legacy, modern, "tools/call", "{}", r#"{"resultType":"complete"}"#),
+            (Era::Legacy, modern, "resources/read", r#"{"contents":[]}"#, r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[]}"#),
+            (Era::Modern, modern, "tools/call", r#"{"content":[],"resultType":"complete"}"#, r#"{"content":[],"resultType":"complete"}"#),
+            (Era::Modern, legacy, "tools/call", r#"{"content":[],"resultType":"complete"}"#, r#"{"content":[]}"#),
+            (Era::Modern, legacy, "tools/call", r#"{"content":[],"structuredContent":[1]}"#, r#"{"content":[]}"#),
+            (Era::Legacy, legacy, "tools/call", r#"{"content":[ ],"_meta":{"a":1}}"#, r#"{"content":[ ],"_meta":{"a":1}}"#),
+            (Era::Legacy, Revision::V2024_11_05, "tools/call", r#"{"content":[{"type":"audio","data":""},{"type":"text","text":"t"}]}"#,
+             r#"{"content":[{"type":"text","text":"[audio]"},{"type":"text","text":"t"}]}"#),
+        ];
+        for (from, revision, method, given, expected) in cases {
+            let given = RawJson::parse(given.to_owned()).expect("JSON");
+            assert_eq!(result(&given, from, &client(revision), method).as_str(), expected);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Calls over REST.
+
+use super::Rest;
+use super::problem::ProblemDocument;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toolbooth_core::call::Incoming;
+use toolbooth_core::caller::ClientFacts;
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::json::RawJson;
+use toolbooth_engine::{Answer, CallRequest, Rounds};
+use toolbooth_upstream::CallLink;
+use toolbooth_upstream::connection::{Progress, Round};
+use toolbooth_upstream::peer::Reading;
+
+/// The body of a call.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallBody {
+    #[serde(default)]
+    arguments: Option<RawJson>,
+}
+
+/// What a call came to.
+#[derive(Debug, Serialize)]
+pub struct CallView {
+    /// The tool's result, as its server gave it.
+    pub result: RawJson,
+}
+
+fn bad_body(message: String) -> Problem {
+    Problem {
+        code: "request.bad-body",
+        blame: Blame::Caller,
+        message,
+        hint: Some("send {\"arguments\": {…}}".into()),
+    }
+}
+
+/// `POST /tools/{name}/call`.
+pub async fn call(
+    State(rest): State<Rest>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<CallView>, ProblemDocument> {
+    let body = if body.is_empty() {
+        CallBody::default()
+    } else {
+        toolbooth_wire::strict::check(&body).map_err(|error| bad_body(error.message))?;
+        serde_json::from_slice(&body).map_err(|error| bad_body(format!("the body is wrong: {error}")))?
+    };
+    let incoming = Incoming {
+        caller: rest.door.identity.caller(),
+        client: Arc::new(ClientFacts::default()),
+        name,
+        arguments: body.arguments,
+        meta: Vec::new(),
+    };
+    let request = CallRequest {
+        incoming,
+        round: Round::default(),
+        progress: Progress::Unwanted,
+        rounds: Rounds::Driven,
+        reading: Reading::Whole,
+    };
+    match rest.door.engine.call(request, &CallLink::silent()).await? {
+        Answer::Result { result, .. } => Ok(Json(CallView { result: toolbooth_wire::meta::strip_modern(&result) })),
+        Answer::Error(error) => Err(Problem {
+            code: "call.server-error",
+            blame: Blame::Upstream,
+            message: format!("the server answered with error {}: {}", error.code, error.message),
+            hint: None,
+        }
+        .into()),
+        Answer::Stream { stream, .. } => {
+            let mut text = Vec::new();
+            let mut body = stream.body;
+            while let Some(chunk) = body.next().await {
+                text.extend_from_slice(&chunk.map_err(|error| Problem::of(&error))?);
+            }
+            text.pop(); // The closing brace of the envelope.
+            let result = RawJson::parse(text).map_err(|error| bad_body(error.to_string()))?;
+            Ok(Json(CallView { result }))
+        }
+        Answer::InputRequired { server, .. } => Err(Problem {
+            code: "call.needs-client",
+            blame: Blame::Caller,
+            message: format!("server `{server}` wants to ask something that only an MCP client can answer"),
+            hint: Some("call the tool from an MCP client".into()),
+        }
+        .into()),
+    }
+}

@@ -1,0 +1,47 @@
+//! REST: the gateway for programs that speak no MCP, the command line among them.
+
+mod calls;
+mod problem;
+mod servers;
+mod tools;
+
+use crate::mcp::Door;
+use axum::Router;
+use axum::routing::{get, post};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use toolbooth_core::fault::Problem;
+
+pub use servers::ServerView;
+pub use tools::ToolView;
+
+/// What a forced reload does; the binary knows where the configuration is.
+pub type Reload =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<serde_json::Value, Problem>> + Send>> + Send + Sync>;
+
+/// What the handlers share.
+#[derive(Clone)]
+pub struct Rest {
+    /// The MCP door: engine and identity.
+    pub door: Arc<Door>,
+    /// Reads the configuration again.
+    pub reload: Reload,
+}
+
+/// The routes.
+pub fn router(rest: Rest) -> Router {
+    Router::new()
+        .route("/health", get(servers::health))
+        .route("/ready", get(servers::ready))
+        .route("/servers", get(servers::list))
+        .route("/servers/reload", post(servers::reload))
+        .route("/servers/{name}", get(servers::show))
+        .route("/servers/{name}/{action}", post(servers::act))
+        .route("/servers/{name}/logs", get(servers::logs))
+        .route("/tools", get(tools::list))
+        .route("/tools/{name}", get(tools::show))
+        .route("/tools/{name}/call", post(calls::call))
+        .fallback(problem::not_found)
+        .with_state(rest)
+}

@@ -1,0 +1,201 @@
+//! Servers over REST.
+
+use super::Rest;
+use super::problem::{ProblemDocument, unknown_server};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::names::ServerName;
+use toolbooth_core::permission::{Permission, on_server};
+use toolbooth_core::server::Transport;
+use toolbooth_engine::engine::Managed;
+use toolbooth_upstream::{StateReport, Supervised};
+
+/// A server as REST shows it.
+#[derive(Debug, Serialize)]
+pub struct ServerView {
+    /// Its name.
+    pub name: ServerName,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub state: StateReport,
+    /// How it is reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<&'static str>,
+    /// The command or address, secrets as their templates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The era it speaks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub era: Option<&'static str>,
+    /// The revision agreed on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<&'static str>,
+    /// How many tools it offers.
+    pub tools: usize,
+    /// How many prompts.
+    pub prompts: usize,
+    /// How many resources and templates.
+    pub resources: usize,
+    /// What did not enter the catalog, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<Value>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+fn view(rest: &Rest, name: &ServerName, managed: &Managed) -> ServerView {
+    let catalog = rest.door.engine.catalog();
+    let part = catalog.servers().get(name);
+    let state = managed.state();
+    let running = match managed {
+        Managed::Running { server, .. } => Some(server),
+        Managed::Idle(_) => None,
+    };
+    let connection = running.and_then(|server| server.pool.primary());
+    let target = running.map(|server| target_of(&server.entry.transport));
+    let aside = part.map(|part| part.set_aside.as_slice()).unwrap_or_default();
+    ServerView {
+        name: name.clone(),
+        state: StateReport::from(&state),
+        transport: target.as_ref().map(|(kind, _)| *kind),
+        target: target.map(|(_, target)| target),
+        era: connection.as_ref().map(|connection| connection.era.as_str()),
+        revision: connection.as_ref().map(|connection| connection.revision.as_str()),
+        tools: part.map_or(0, |part| part.tools.len()),
+        prompts: part.map_or(0, |part| part.prompts.len()),
+        resources: part.map_or(0, |part| part.resources.len() + part.templates.len()),
+        set_aside: aside
+            .iter()
+            .take(100)
+            .map(|aside| json!({"kind": aside.kind, "name": aside.name, "reason": aside.reason}))
+            .collect(),
+        description: running.and_then(|server| server.entry.about.description.clone()),
+    }
+}
+
+fn target_of(transport: &Transport) -> (&'static str, String) {
+    match transport {
+        Transport::Stdio { command, args, .. } => {
+            let words = std::iter::once(command).chain(args).map(|word| word.shown()).collect::<Vec<_>>();
+            ("stdio", words.join(" "))
+        }
+        Transport::Http(remote) => ("http", remote.url.shown().to_owned()),
+        Transport::Sse(remote) => ("sse", remote.url.shown().to_owned()),
+        Transport::WebSocket(remote) => ("ws", remote.url.shown().to_owned()),
+        Transport::Bundled(name) => ("bundled", format!("toolbooth demo-server {name}")),
+    }
+}
+
+/// What a caller may not use does not exist for them.
+fn visible(rest: &Rest, managed: &Managed) -> bool {
+    match managed {
+        Managed::Running { server, .. } => {
+            on_server(&rest.door.identity.caller(), &server.entry) == Permission::Granted
+        }
+        Managed::Idle(_) => true,
+    }
+}
+
+/// `GET /servers`.
+pub async fn list(State(rest): State<Rest>) -> Json<Value> {
+    let servers = rest.door.engine.servers();
+    let views: Vec<ServerView> = servers
+        .iter()
+        .filter(|(_, managed)| visible(&rest, managed))
+        .map(|(name, managed)| view(&rest, name, managed))
+        .collect();
+    Json(json!({"revision": rest.door.engine.catalog().revision, "servers": views}))
+}
+
+fn find(rest: &Rest, name: &str) -> Result<(ServerName, Managed), ProblemDocument> {
+    let servers = rest.door.engine.servers();
+    let found = servers.iter().find(|(known, managed)| known.as_str() == name && visible(rest, managed));
+    found.map(|(name, managed)| (name.clone(), managed.clone())).ok_or_else(|| unknown_server(name))
+}
+
+fn running(rest: &Rest, name: &str) -> Result<Arc<Supervised>, ProblemDocument> {
+    match find(rest, name)? {
+        (_, Managed::Running { server, .. }) => Ok(server),
+        (_, Managed::Idle(state)) => Err(Problem {
+            code: "server.not-running",
+            blame: Blame::Caller,
+            message: format!("server `{name}` does not run: it is {}", state.as_str()),
+            hint: state.problem().and_then(|problem| problem.hint.clone()),
+        }
+        .into()),
+    }
+}
+
+/// `GET /servers/{name}`.
+pub async fn show(State(rest): State<Rest>, Path(name): Path<String>) -> Result<Json<ServerView>, ProblemDocument> {
+    let (name, managed) = find(&rest, &name)?;
+    Ok(Json(view(&rest, &name, &managed)))
+}
+
+/// `GET /servers/{name}/logs`.
+pub async fn logs(State(rest): State<Rest>, Path(name): Path<String>) -> Result<Json<Value>, ProblemDocument> {
+    let server = running(&rest, &name)?;
+    Ok(Json(json!({"name": name, "total": server.stderr.total(), "lines": server.stderr.lines()})))
+}
+
+/// `POST /servers/{name}/connect|disconnect|restart|refresh`.
+pub async fn act(
+    State(rest): State<Rest>,
+    Path((name, action)): Path<(String, String)>,
+) -> Result<Json<ServerView>, ProblemDocument> {
+    let server = running(&rest, &name)?;
+    match action.as_str() {
+        "connect" => {
+            server.connect().await;
+            tokio::task::yield_now().await;
+            // Waits for the outcome; what went wrong is in the view.
+            let _ = server.ready().await;
+        }
+        "disconnect" => server.disconnect().await,
+        "restart" => server.restart().await,
+        "refresh" => server.refresh().await,
+        other => {
+            return Err(Problem {
+                code: "request.not-found",
+                blame: Blame::Caller,
+                message: format!("a server cannot `{other}`"),
+                hint: Some("connect, disconnect, restart and refresh are known".into()),
+            }
+            .into());
+        }
+    }
+    let (name, managed) = find(&rest, &name)?;
+    Ok(Json(view(&rest, &name, &managed)))
+}
+
+/// `POST /servers/reload`.
+pub async fn reload(State(rest): State<Rest>) -> Result<Json<Value>, ProblemDocument> {
+    Ok(Json((rest.reload)().await?))
+}
+
+/// `GET /health`: the gateway lives.
+pub async fn health() -> Json<Value> {
+    Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}))
+}
+
+/// `GET /ready`: the gateway answers clients; how its servers and calls do.
+pub async fn ready(State(rest): State<Rest>) -> Json<Value> {
+    let servers = rest.door.engine.servers();
+    let mut states: std::collections::BTreeMap<&'static str, usize> = std::collections::BTreeMap::new();
+    for managed in servers.values() {
+        *states.entry(managed.state().as_str()).or_default() += 1;
+    }
+    let calls = rest.door.engine.tally().report();
+    Json(json!({
+        "status": "ready",
+        "revision": rest.door.engine.catalog().revision,
+        "servers": states,
+        "sessions": rest.door.sessions.len(),
+        "calls": calls,
+    }))
+}

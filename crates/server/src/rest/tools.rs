@@ -1,0 +1,114 @@
+//! Tools over REST.
+
+use super::Rest;
+use super::problem::ProblemDocument;
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use toolbooth_core::catalog::{Lookup, Tool};
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::json::RawJson;
+
+/// A tool as REST shows it.
+#[derive(Debug, Serialize)]
+pub struct ToolView {
+    /// The name clients see.
+    pub name: String,
+    /// Its canonical id.
+    pub id: String,
+    /// The server it is on.
+    pub server: String,
+    /// The server's own name for it.
+    pub tool: String,
+    /// What it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The schema of its arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<RawJson>,
+    /// The whole definition clients see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definition: Option<RawJson>,
+}
+
+enum Detail {
+    Summary,
+    Full,
+}
+
+fn view(tool: &Tool, detail: &Detail) -> ToolView {
+    let full = matches!(detail, Detail::Full);
+    ToolView {
+        name: tool.exposed.to_string(),
+        id: tool.canonical(),
+        server: tool.server.name.to_string(),
+        tool: tool.name.to_string(),
+        description: tool.description(),
+        parameters: full.then(|| tool.input_schema()),
+        definition: full.then(|| tool.definition.clone()),
+    }
+}
+
+/// What a list of tools can be narrowed by.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolQuery {
+    server: Option<String>,
+    q: Option<String>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+    view: Option<String>,
+}
+
+/// `GET /tools`.
+pub async fn list(State(rest): State<Rest>, Query(query): Query<ToolQuery>) -> Result<Json<Value>, ProblemDocument> {
+    let detail = match query.view.as_deref() {
+        None | Some("summary") => Detail::Summary,
+        Some("full") => Detail::Full,
+        Some(other) => return Err(bad_query(format!("`view` is summary or full, not `{other}`")).into()),
+    };
+    let limit = query.limit.unwrap_or(100).clamp(1, 1000);
+    let words = query.q.as_deref().map(str::to_lowercase);
+    let caller = rest.door.identity.caller();
+    let catalog = rest.door.engine.catalog();
+    let mut matching = catalog
+        .tools(&caller)
+        .filter(|tool| query.server.as_deref().is_none_or(|server| tool.server.name.as_str() == server))
+        .filter(|tool| words.as_deref().is_none_or(|words| tool.definition.as_str().to_lowercase().contains(words)))
+        .skip_while(|tool| query.cursor.as_deref().is_some_and(|cursor| *tool.exposed != *cursor));
+    let tools: Vec<ToolView> = matching.by_ref().take(limit).map(|tool| view(tool, &detail)).collect();
+    let next = matching.next().map(|tool| tool.exposed.to_string());
+    Ok(Json(json!({"revision": catalog.revision, "tools": tools, "next_cursor": next})))
+}
+
+fn bad_query(message: String) -> Problem {
+    Problem { code: "request.bad-query", blame: Blame::Caller, message, hint: None }
+}
+
+/// `GET /tools/{name}`.
+pub async fn show(State(rest): State<Rest>, Path(name): Path<String>) -> Result<Json<ToolView>, ProblemDocument> {
+    let caller = rest.door.identity.caller();
+    let catalog = rest.door.engine.catalog();
+    match catalog.tool(&name, &caller) {
+        Lookup::Found(tool) => Ok(Json(view(tool, &Detail::Full))),
+        Lookup::Unknown => Err(Problem {
+            code: "tool.unknown",
+            blame: Blame::Caller,
+            message: format!("there is no tool `{name}`"),
+            hint: Some("`toolbooth tools list` shows the tools you may use".into()),
+        }
+        .into()),
+        Lookup::Ambiguous(tools) => {
+            let mut names: Vec<&str> = tools.iter().map(|tool| &*tool.exposed).collect();
+            names.sort_unstable();
+            Err(Problem {
+                code: "call.ambiguous-name",
+                blame: Blame::Caller,
+                message: format!("`{name}` names several tools: {}", names.join(", ")),
+                hint: Some("use one of the exposed names".into()),
+            }
+            .into())
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The small server on a WebSocket.
+
+use crate::brain::{Act, Journal, Seen, think, written};
+use futures_util::{SinkExt, StreamExt};
+use http::StatusCode;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+
+/// How the server greets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Greeting {
+    /// It chooses the subprotocol `mcp`.
+    Mcp,
+    /// It chooses none.
+    NoSubprotocol,
+    /// It refuses with a status and a challenge.
+    Refusal(u16),
+    /// It shakes hands and never reads again.
+    Coma,
+}
+
+/// Starts the server; gives its URL.
+pub async fn serve(greeting: Greeting) -> (String, Journal) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
+    let (seen, journal) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(talk(stream, greeting, seen.clone()));
+        }
+    });
+    (url, Journal(journal))
+}
+
+#[allow(clippy::result_large_err, reason = "the library's type")]
+fn greet(
+    request: &Request,
+    mut response: Response,
+    greeting: Greeting,
+    seen: &mpsc::UnboundedSender<Seen>,
+) -> Result<Response, ErrorResponse> {
+    let _ = seen.send(Seen::Headers("handshake", written(request.headers())));
+    if let Greeting::Refusal(status) = greeting {
+        let mut refusal = ErrorResponse::new(None);
+        *refusal.status_mut() = StatusCode::from_u16(status).unwrap();
+        refusal.headers_mut().insert("www-authenticate", "Bearer realm=\"tools\"".parse().unwrap());
+        return Err(refusal);
+    }
+    if greeting != Greeting::NoSubprotocol {
+        response.headers_mut().insert("sec-websocket-protocol", "mcp".parse().unwrap());
+    }
+    Ok(response)
+}
+
+async fn talk(stream: TcpStream, greeting: Greeting, seen: mpsc::UnboundedSender<Seen>) {
+    let shaken = tokio_tungstenite::accept_hdr_async(stream, |request: &Request, response: Response| {
+        greet(request, response, greeting, &seen)
+    });
+    let Ok(mut socket) = shaken.await else { return };
+    if greeting == Greeting::Coma {
+        std::future::pending::<()>().await;
+    }
+    let (inbox, messages) = mpsc::channel(64);
+    let (acts, mut acting) = mpsc::channel(64);
+    tokio::spawn(think(messages, acts, seen.clone()));
+    loop {
+        tokio::select! {
+            frame = socket.next() => match frame {
+                Some(Ok(Message::Text(text))) => {
+                    inbox.send(serde_json::from_str(&text).unwrap()).await.unwrap();
+                }
+                Some(Ok(Message::Close(frame))) => {
+                    let _ = seen.send(Seen::Ended(frame.map(|frame| frame.code.into())));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => {
+                    let _ = seen.send(Seen::Ended(None));
+                    return;
+                }
+            },
+            act = acting.recv() => match act {
+                Some(Act::Say(message)) => {
+                    let _ = socket.send(Message::text(message.to_string())).await;
+                }
+                Some(Act::HangUp) | None => return,
+            },
+        }
+    }
+}
