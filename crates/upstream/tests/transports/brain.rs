@@ -78,7 +78,11 @@ pub fn written(headers: &http::HeaderMap) -> Vec<(String, String)> {
 }
 
 /// Answers messages until the channel ends.
-pub async fn think(mut inbox: mpsc::Receiver<Value>, acts: mpsc::Sender<Act>, seen: mpsc::UnboundedSender<Seen>) {
+pub async fn think(
+    mut inbox: mpsc::Receiver<Value>,
+    acts: mpsc::Sender<Act>,
+    seen: mpsc::UnboundedSender<Seen>,
+) {
     let mut asking = None;
     while let Some(message) = inbox.recv().await {
         let _ = seen.send(Seen::Message(message.clone()));
@@ -96,8 +100,10 @@ pub async fn think(mut inbox: mpsc::Receiver<Value>, acts: mpsc::Sender<Act>, se
             }
             (Some("ping"), _) => vec![say(json!({}))],
             (Some("tools/call"), Some("echo")) => {
-                let progress = json!({"progressToken": params["_meta"]["progressToken"], "progress": 1, "total": 2});
-                let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress});
+                let progress =
+                    json!({"progressToken": params["_meta"]["progressToken"], "progress": 1, "total": 2});
+                let progress =
+                    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress});
                 let text = params["arguments"]["text"].clone();
                 vec![Act::Say(progress), say(json!({"content": [{"type": "text", "text": text}]}))]
             }
@@ -106,12 +112,16 @@ pub async fn think(mut inbox: mpsc::Receiver<Value>, acts: mpsc::Sender<Act>, se
             }
             (Some("tools/call"), Some("ask")) => {
                 asking = Some(id);
-                let question = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
-                let ask = json!({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": question});
+                let question =
+                    json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
+                let ask =
+                    json!({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": question});
                 vec![Act::Say(ask)]
             }
             (Some("tools/call"), Some("hang up")) => vec![Act::HangUp],
-            (Some("tools/call"), _) | (Some("notifications/initialized" | "notifications/cancelled"), _) => vec![],
+            (Some("tools/call"), _) | (Some("notifications/initialized" | "notifications/cancelled"), _) => {
+                vec![]
+            }
             (None, _) if id == "q1" => {
                 let asked = asking.take().expect("a question was asked");
                 let result = json!({"content": [], "structuredContent": message["result"]});

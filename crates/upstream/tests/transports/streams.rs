@@ -24,7 +24,7 @@ type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 pub enum Manner {
     /// By the book; the endpoint is relative.
     Plain,
-    /// Names this endpoint.
+    /// Names this endpoint, with `{host}` for its own.
     Endpoint(String),
     /// Refuses the stream with a status and a challenge.
     Refusal(u16),
@@ -57,7 +57,9 @@ pub async fn serve(manner: Manner) -> (String, Journal) {
                 let server = server.clone();
                 async move { Ok::<_, io::Error>(server.answer(request).await) }
             });
-            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            tokio::spawn(
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+            );
         }
     });
     (url, Journal(journal))
@@ -105,7 +107,10 @@ impl Server {
         *self.session.lock().unwrap() = Some(inbox);
         tokio::spawn(think(messages, acts, self.seen.clone()));
         let first = match &self.manner {
-            Manner::Endpoint(endpoint) => format!("event: endpoint\r\ndata: {endpoint}\r\n\r\n"),
+            Manner::Endpoint(endpoint) => {
+                let host = request.headers()["host"].to_str().unwrap();
+                format!("event: endpoint\r\ndata: {}\r\n\r\n", endpoint.replace("{host}", host))
+            }
             Manner::Silent => ": nothing\n\n".to_owned(),
             _ => "event: endpoint\r\ndata: /messages?session=1\r\n\r\n".to_owned(),
         };
