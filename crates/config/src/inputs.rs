@@ -36,6 +36,18 @@ pub struct Sources {
     pub data_dir: Option<PathBuf>,
     /// What has been trusted.
     pub trust: TrustBook,
+    /// Whether files are looked for where they usually are.
+    pub discovery: Discovery,
+}
+
+/// Which files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Discovery {
+    /// Those of the system, the user and the project, and those that are named.
+    #[default]
+    Everywhere,
+    /// Only those that are named, as for `config check FILE`.
+    NamedOnly,
 }
 
 impl Sources {

@@ -1,7 +1,7 @@
 //! Which files are looked for, in which order, and which of them are trusted.
 
 use crate::dialect::FileKind;
-use crate::inputs::Sources;
+use crate::inputs::{Discovery, Sources};
 use crate::layer::Layer;
 use std::path::{Path, PathBuf};
 
@@ -25,17 +25,22 @@ pub(crate) struct Planned {
 const SERVER_FILES: [&str; 2] = ["mcp.json", ".mcp.json"];
 const WHOLE_FILES: [&str; 4] = ["toolbooth.toml", "toolbooth.json", "toolbooth.yaml", "toolbooth.yml"];
 const LLM_FILES: [&str; 3] = ["llmconfig.yml", "llmconfig.yaml", "llmconfig.json"];
+/// What `config import` writes; lowest of the user's files, so that hand-written entries win.
+pub(crate) const IMPORTED: &str = "imported.json";
 const COMPLIANCE_FILE: &str = "compliance-levels.json";
 
 /// Every file that is looked for, lowest layer first. A file that is named twice counts where it is named last.
 pub(crate) fn plan(sources: &Sources) -> Vec<Planned> {
     let mut files = Vec::new();
-    folder(&mut files, &sources.system_dir, Layer::System, &SERVER_FILES);
-    if let Some(user) = sources.user_dir() {
-        folder(&mut files, &user, Layer::User, &SERVER_FILES);
+    if sources.discovery == Discovery::Everywhere {
+        folder(&mut files, &sources.system_dir, Layer::System, &SERVER_FILES);
+        if let Some(user) = sources.user_dir() {
+            files.push(optional(user.join(IMPORTED), Layer::User, FileKind::Servers));
+            folder(&mut files, &user, Layer::User, &SERVER_FILES);
+        }
+        // A plain `mcp.json` in a project belongs to some other program more often than not.
+        folder(&mut files, &sources.cwd, Layer::Project, &SERVER_FILES[1..]);
     }
-    // A plain `mcp.json` in a project belongs to some other program more often than not.
-    folder(&mut files, &sources.cwd, Layer::Project, &SERVER_FILES[1..]);
     let dirs = [&sources.config_dir, &sources.config_overrides];
     for path in dirs.into_iter().flatten() {
         let path = sources.absolute(path);

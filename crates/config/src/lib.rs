@@ -3,18 +3,22 @@
 //!
 //! Nothing is started here, and nothing of the process is read except through [`Sources`].
 
+mod changes;
 mod checks;
 mod dialect;
 mod digest;
 mod entry;
 mod environment;
 pub mod expand;
+mod explain;
 mod fields;
 mod finding;
+pub mod import;
 mod inputs;
 mod layer;
 mod layers;
 mod load;
+mod lookup;
 mod merge;
 pub mod node;
 pub mod parse;
@@ -25,17 +29,22 @@ mod schema;
 mod secrets;
 mod servers;
 pub mod settings;
+mod show;
 mod suggest;
 pub mod texts;
 pub mod trust;
+pub mod watch;
 
+pub use changes::ServerChanges;
+pub use explain::{Explanation, Overridden, explain};
 pub use finding::{Finding, Place, Severity, Snippet, render};
-pub use inputs::Sources;
+pub use inputs::{Discovery, Sources};
 pub use layer::{Layer, Origin};
 pub use load::{LoadFailure, Loaded, UntrustedSettings, load, load_with_trust};
 pub use read::{ReadError, ReadErrorKind, dotted, read_all};
 pub use schema::schema;
 pub use servers::{ConfiguredServer, ServerConfigState};
 pub use settings::Settings;
+pub use show::{View, show};
 pub use suggest::nearest;
 pub use trust::{Change, Preview, TrustBook, TrustError};

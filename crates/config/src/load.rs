@@ -5,9 +5,9 @@ use crate::environment::{self, Argument};
 use crate::expand::Variables;
 use crate::finding::Finding;
 use crate::inputs::Sources;
-use crate::layer::{Layer, Origin};
+use crate::layer::Layer;
 use crate::layers::{self, Planned, Presence};
-use crate::node::{Mark, Node};
+use crate::node::Node;
 use crate::parse;
 use crate::servers::{self, ConfiguredServer, History};
 use crate::settings::Settings;
@@ -128,10 +128,6 @@ impl Loaded {
             count += 1;
         }
         count
-    }
-
-    pub(crate) fn origin(&self, layer: Layer, mark: Mark) -> Origin {
-        Origin::new(layer, self.texts.place(mark))
     }
 }
 

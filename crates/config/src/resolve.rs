@@ -59,7 +59,7 @@ pub(crate) fn settings(
     let Merger { mut merged, rules, mut findings, .. } = merger;
     desk.findings.append(&mut findings);
     let written = merged.clone();
-    env_file(desk, &merged, variables);
+    env_files(desk, documents, &merged, variables);
     expand(desk, &mut merged, variables);
     let mut settings = typed(desk, &merged);
     settings.policy.layers = rules
@@ -107,12 +107,25 @@ fn is_harmless(key: &str, node: &Node) -> bool {
     HARMLESS.contains(&key) && tame && !expand::refers(node)
 }
 
-/// Reads the variables of the file that settings name.
-fn env_file(desk: &mut Desk<'_>, merged: &Node, variables: &mut Variables) {
-    let Some(node) = merged.get("env_file") else { return };
-    let Some(written) = node.text() else { return };
-    let Ok(text) = expand::expand(written, variables) else { return };
-    let path = resolve_path(desk, node.mark, Path::new(text.as_deref().unwrap_or(written)));
+/// Reads the variables of the files that settings name: those of every layer, higher ones first.
+fn env_files(desk: &mut Desk<'_>, documents: &[Document], merged: &Node, variables: &mut Variables) {
+    let trusted = documents.iter().filter(|document| is_trusted(desk, document) || document.path.is_none());
+    let mut nodes: Vec<Node> = trusted.filter_map(|document| document.split.settings.get("env_file").cloned()).collect();
+    nodes.extend(merged.get("env_file").cloned());
+    let mut read: Vec<PathBuf> = Vec::new();
+    for node in nodes.iter().rev() {
+        let Some(written) = node.text() else { continue };
+        let Ok(text) = expand::expand(written, variables) else { continue };
+        let path = resolve_path(desk, node.mark, Path::new(text.as_deref().unwrap_or(written)));
+        if read.contains(&path) {
+            continue;
+        }
+        read.push(path.clone());
+        env_file(desk, node.mark, path, variables);
+    }
+}
+
+fn env_file(desk: &mut Desk<'_>, mark: Mark, path: PathBuf, variables: &mut Variables) {
     desk.files.push(path.clone());
     match std::fs::read(&path) {
         Ok(bytes) => match parse::dotenv::parse(&mut desk.texts, &path, &bytes) {
@@ -122,7 +135,7 @@ fn env_file(desk: &mut Desk<'_>, merged: &Node, variables: &mut Variables) {
         Err(error) => {
             let place = unreadable(&path, &error, "the file of `env_file`");
             let sentence = format!("{}: `{}`", place.message, path.display());
-            let finding = Finding::error(place.code, sentence).at(&desk.texts, node.mark).about("env_file");
+            let finding = Finding::error(place.code, sentence).at(&desk.texts, mark).about("env_file");
             desk.findings.push(finding);
         }
     }

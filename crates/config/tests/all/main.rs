@@ -1,5 +1,18 @@
 //! The crate from outside, one module per subject.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod dialects;
+mod entries;
+mod errors;
+mod expansion;
+mod importing;
+mod layering;
 mod loading;
+mod parsing;
+mod reload;
+mod schema;
+mod settings;
+mod showing;
+mod trusting;
+mod watching;
 mod world;

@@ -1,0 +1,188 @@
+//! `config explain KEY`: which file won, and over whom.
+
+use crate::entry::{Reveal, view};
+use crate::layer::{Layer, Origin};
+use crate::load::Loaded;
+use crate::lookup::{in_json, in_tree, masked, rest_after};
+use crate::node::{Mark, Node};
+use crate::settings::Settings;
+use crate::suggest::nearest;
+use crate::texts::TextName;
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+use toolbooth_core::names::ServerName;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The key that was asked about.
+    pub key: String,
+    /// Its value, secrets as `${NAME}`; absent if it has none.
+    pub value: Option<Json>,
+    /// Where the value is written; absent for a default.
+    pub origin: Option<Origin>,
+    /// What other places say, highest layer first.
+    pub over: Vec<Overridden>,
+    /// What else a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// What another place says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Overridden {
+    /// Where.
+    pub origin: Origin,
+    /// What.
+    pub value: Json,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.value, &self.origin) {
+            (Some(value), Some(origin)) => writeln!(f, "{} = {value}\n  from {origin}", self.key)?,
+            (Some(value), None) => writeln!(f, "{} = {value}\n  the default", self.key)?,
+            (None, _) => writeln!(f, "{} is not set", self.key)?,
+        }
+        for Overridden { origin, value } in &self.over {
+            writeln!(f, "  over {value} from {origin}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "  note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Explains a dotted key such as `exposure.mode` or `servers.fs.env.TOKEN`.
+pub fn explain(loaded: &Loaded, dotted_key: &str) -> Explanation {
+    match rest_after(dotted_key, "servers") {
+        Some(rest) if !rest.is_empty() => server(loaded, dotted_key, rest),
+        _ => setting(loaded, dotted_key),
+    }
+}
+
+fn last_part(dotted: &str) -> &str {
+    dotted.rsplit('.').next().unwrap_or(dotted)
+}
+
+fn setting(loaded: &Loaded, key: &str) -> Explanation {
+    let mut explanation =
+        Explanation { key: key.to_owned(), value: None, origin: None, over: Vec::new(), notes: Vec::new() };
+    let winner = in_tree(&loaded.merged, key);
+    if let Some(node) = winner {
+        explanation.value = Some(masked(last_part(key), node));
+        explanation.origin = Some(loaded.origin_of(node.mark));
+    }
+    for document in loaded.documents.iter().rev() {
+        let Some(node) = in_tree(&document.split.settings, key) else { continue };
+        if winner.is_some_and(|winner| winner.mark == node.mark) {
+            continue;
+        }
+        let waiting = loaded.untrusted.iter().any(|waiting| Some(&waiting.file) == document.path.as_ref());
+        if waiting && document.layer == Layer::Project {
+            explanation.notes.push(format!("{} waits for trust", loaded.origin_of(node.mark)));
+        }
+        let origin = loaded.origin_of(node.mark);
+        explanation.over.push(Overridden { origin, value: masked(last_part(key), node) });
+    }
+    if rest_after(key, "policy.rules").is_some() || rest_after(key, "deny_tools").is_some() {
+        explanation.notes.push("every layer adds to this; none replaces it".into());
+    }
+    if explanation.value.is_none() {
+        let effective = serde_json::to_value(&loaded.settings).unwrap_or_default();
+        explanation.value = in_json(&effective, key).filter(|value| !value.is_null()).cloned();
+    }
+    if explanation.value.is_none() && !is_known(key) {
+        let known = crate::schema::setting_paths();
+        let dotted: Vec<String> = known.iter().map(|path| path.join(".")).collect();
+        let near = nearest(key, dotted.iter().map(String::as_str));
+        let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        explanation.notes.push(format!("there is no such setting{meant}"));
+    }
+    explanation
+}
+
+fn is_known(key: &str) -> bool {
+    let defaults = serde_json::to_value(Settings::default()).unwrap_or_default();
+    in_json(&defaults, key).is_some()
+}
+
+fn server(loaded: &Loaded, key: &str, rest: &str) -> Explanation {
+    let mut explanation =
+        Explanation { key: key.to_owned(), value: None, origin: None, over: Vec::new(), notes: Vec::new() };
+    let named = |name: &ServerName| rest_after(rest, name.as_str()).map(str::to_owned);
+    let found = loaded
+        .servers
+        .iter()
+        .filter_map(|server| Some((server, named(&server.name)?)))
+        .max_by_key(|(server, _)| server.name.as_str().len());
+    let Some((server, field)) = found else {
+        let names = loaded.servers.iter().map(|server| server.name.as_str());
+        let first = rest.split('.').next().unwrap_or(rest);
+        let meant = nearest(first, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        explanation.notes.push(format!("there is no server of that name{meant}"));
+        return explanation;
+    };
+    let Some(history) = loaded.history.get(&server.name) else { return explanation };
+    let winner = in_tree(&history.node, &field);
+    if let Some(node) = winner {
+        explanation.value = Some(masked(last_part(&field), node));
+        explanation.origin = Some(loaded.origin_of(node.mark));
+    } else if let Some(entry) = server.state.entry() {
+        explanation.value = in_json(&view(entry, Reveal::Templates), &field).cloned();
+    }
+    for (_, said) in history.said.iter().rev() {
+        let Some(node) = in_tree(said, &field) else { continue };
+        if winner.is_none_or(|winner| winner.mark != node.mark) {
+            let value = masked(last_part(&field), node);
+            explanation.over.push(Overridden { origin: loaded.origin_of(node.mark), value });
+        }
+    }
+    if !server.shadowed.is_empty() {
+        let note = format!("the entry at {} counts whole; nothing of the others is in it", server.origin.place());
+        explanation.notes.push(note);
+    }
+    if server.state.as_str() != "ready" {
+        explanation.notes.push(format!("the server is `{}`", server.state.as_str()));
+    }
+    explanation
+}
+
+impl Loaded {
+    /// Where a mark stands, and in which layer.
+    pub(crate) fn origin_of(&self, mark: Mark) -> Origin {
+        let layer = match self.texts.name(mark.text) {
+            Some(TextName::Variable(_)) => Layer::Environment,
+            Some(TextName::Argument(_)) => Layer::CommandLine,
+            Some(TextName::File(path)) => {
+                let document = self.documents.iter().find(|document| document.path.as_ref() == Some(path));
+                document.map_or(Layer::BuiltIn, |document| document.layer)
+            }
+            None => Layer::BuiltIn,
+        };
+        Origin::new(layer, self.texts.place(mark))
+    }
+
+    /// The origin of every setting that is written down, by dotted key.
+    pub fn origins(&self) -> Vec<(String, Origin)> {
+        let mut origins = Vec::new();
+        leaves(&self.merged, &mut String::new(), &mut |key, node| {
+            origins.push((key.to_owned(), self.origin_of(node.mark)));
+        });
+        origins
+    }
+}
+
+fn leaves(node: &Node, path: &mut String, found: &mut impl FnMut(&str, &Node)) {
+    let Some(members) = node.members() else { return found(path, node) };
+    for (key, inner) in members {
+        let length = path.len();
+        if length > 0 {
+            path.push('.');
+        }
+        path.push_str(&key.text);
+        leaves(inner, path, found);
+        path.truncate(length);
+    }
+}

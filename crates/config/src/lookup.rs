@@ -1,0 +1,71 @@
+//! Dotted keys, in trees whose own keys may hold dots, and values with their secrets hidden.
+
+use crate::expand::references;
+use crate::fields::HIDDEN;
+use crate::node::{Node, Value};
+use crate::secrets::{looks_secret, sounds_secret};
+use serde_json::Value as Json;
+
+/// The value behind a dotted key; where keys hold dots, the longest that fits is meant.
+pub(crate) fn in_tree<'a>(node: &'a Node, dotted: &str) -> Option<&'a Node> {
+    if dotted.is_empty() {
+        return Some(node);
+    }
+    match &node.value {
+        Value::Map(members) => members
+            .iter()
+            .rev()
+            .filter_map(|(key, inner)| Some((key, rest_after(dotted, &key.text)?, inner)))
+            .max_by_key(|(key, ..)| key.text.len())
+            .and_then(|(_, rest, inner)| in_tree(inner, rest)),
+        Value::List(elements) => {
+            let (index, rest) = dotted.split_once('.').unwrap_or((dotted, ""));
+            in_tree(elements.get(index.parse::<usize>().ok()?)?, rest)
+        }
+        _ => None,
+    }
+}
+
+/// The same in plain JSON.
+pub(crate) fn in_json<'a>(json: &'a Json, dotted: &str) -> Option<&'a Json> {
+    if dotted.is_empty() {
+        return Some(json);
+    }
+    match json {
+        Json::Object(map) => map
+            .iter()
+            .filter_map(|(key, inner)| Some((key, rest_after(dotted, key)?, inner)))
+            .max_by_key(|(key, ..)| key.len())
+            .and_then(|(_, rest, inner)| in_json(inner, rest)),
+        Json::Array(elements) => {
+            let (index, rest) = dotted.split_once('.').unwrap_or((dotted, ""));
+            in_json(elements.get(index.parse::<usize>().ok()?)?, rest)
+        }
+        _ => None,
+    }
+}
+
+/// What remains of a dotted key after its first part, if `first` is that part.
+pub(crate) fn rest_after<'a>(dotted: &'a str, first: &str) -> Option<&'a str> {
+    let rest = dotted.strip_prefix(first)?;
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
+}
+
+/// Keys that sound like secrets but name kinds and headers.
+const HARMLESS: [&str; 4] = ["auth", "auth_type", "auth_header", "secret_header"];
+
+/// A value for people: texts as written, and secrets that were written out hidden.
+pub(crate) fn masked(key: &str, node: &Node) -> Json {
+    match &node.value {
+        Value::Text(text) => {
+            let literal = references(text.shown()).is_empty();
+            let secret = (sounds_secret(key) && !HARMLESS.contains(&key)) || looks_secret(text.shown());
+            Json::from(if literal && secret { HIDDEN } else { text.shown() })
+        }
+        Value::List(elements) => elements.iter().map(|element| masked(key, element)).collect(),
+        Value::Map(members) => {
+            Json::Object(members.iter().map(|(key, node)| (key.text.clone(), masked(&key.text, node))).collect())
+        }
+        _ => node.shown(),
+    }
+}

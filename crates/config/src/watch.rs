@@ -1,0 +1,154 @@
+//! Watching files: the system's notices where they come, a slow look where they do not, and the content decides.
+
+use crate::digest;
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use tokio::sync::mpsc::error::TrySendError;
+use tracing::{debug, warn};
+
+/// How long a file must be quiet: editors write several times.
+const QUIET: Duration = Duration::from_millis(150);
+/// How often files are looked at on mounts that send no notices.
+const SLOW_LOOK: Duration = Duration::from_secs(5);
+
+/// Watches files until it is dropped.
+#[derive(Debug)]
+pub struct Watch {
+    stop: mpsc::Sender<Wake>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // The thread may be gone already.
+        let _ = self.stop.send(Wake::Stop);
+    }
+}
+
+impl Watch {
+    /// Looks at other files from now on, as after a reload that found new ones.
+    pub fn set_files(&self, files: Vec<PathBuf>) {
+        let _ = self.stop.send(Wake::Files(files));
+    }
+}
+
+enum Wake {
+    Notice,
+    Files(Vec<PathBuf>),
+    Stop,
+}
+
+/// Sends one message whenever the content of any file changed. A message that is still waiting is not doubled.
+pub fn watch(files: Vec<PathBuf>, changed: tokio::sync::mpsc::Sender<()>) -> std::io::Result<Watch> {
+    let (stop, wakes) = mpsc::channel();
+    let notices = stop.clone();
+    // Taken before returning, so that a change right after the call is not missed.
+    let first = fingerprint(&files);
+    std::thread::Builder::new().name("config-watch".into()).spawn(move || {
+        Lookout::new(files, first, notices).run(&wakes, &changed);
+    })?;
+    Ok(Watch { stop })
+}
+
+struct Lookout {
+    files: Vec<PathBuf>,
+    seen: String,
+    system: Option<RecommendedWatcher>,
+    folders: BTreeSet<PathBuf>,
+}
+
+impl Lookout {
+    fn new(files: Vec<PathBuf>, seen: String, notices: mpsc::Sender<Wake>) -> Self {
+        let system = notify::recommended_watcher(move |_: notify::Result<notify::Event>| {
+            let _ = notices.send(Wake::Notice);
+        });
+        if let Err(error) = &system {
+            warn!(%error, "the system does not tell about changed files; looking every {SLOW_LOOK:?} instead");
+        }
+        let mut watcher = Self { files, seen, system: system.ok(), folders: BTreeSet::new() };
+        watcher.follow();
+        watcher
+    }
+
+    /// Folders are watched rather than files: editors replace a file, and a missing one may come.
+    fn follow(&mut self) {
+        let Some(system) = &mut self.system else { return };
+        let wanted: BTreeSet<PathBuf> = self
+            .files
+            .iter()
+            .filter_map(|file| file.parent())
+            .filter(|folder| folder.is_dir())
+            .map(Path::to_owned)
+            .collect();
+        for folder in self.folders.difference(&wanted) {
+            let _ = system.unwatch(folder);
+        }
+        for folder in wanted.difference(&self.folders) {
+            if let Err(error) = system.watch(folder, RecursiveMode::NonRecursive) {
+                debug!(folder = %folder.display(), %error, "this folder is looked at slowly");
+            }
+        }
+        self.folders = wanted;
+    }
+
+    fn run(mut self, wakes: &mpsc::Receiver<Wake>, changed: &tokio::sync::mpsc::Sender<()>) {
+        loop {
+            match wakes.recv_timeout(SLOW_LOOK) {
+                Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Wake::Files(files)) => {
+                    self.files = files;
+                    self.follow();
+                }
+                Ok(Wake::Notice) => {
+                    if !self.settle(wakes) {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => self.follow(),
+            }
+            if changed.is_closed() {
+                return;
+            }
+            let now = fingerprint(&self.files);
+            if now == self.seen {
+                continue;
+            }
+            match changed.try_send(()) {
+                // Kept as unseen when the listener is full: it will look at the newest content anyway.
+                Ok(()) | Err(TrySendError::Full(())) => self.seen = now,
+                Err(TrySendError::Closed(())) => return,
+            }
+        }
+    }
+
+    /// Waits until nothing more comes, but not for ever; false when it is time to stop.
+    fn settle(&mut self, wakes: &mpsc::Receiver<Wake>) -> bool {
+        for _ in 0..20 {
+            match wakes.recv_timeout(QUIET) {
+                Ok(Wake::Notice) => {}
+                Ok(Wake::Files(files)) => self.files = files,
+                Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => return true,
+            }
+        }
+        true
+    }
+}
+
+/// What all files hold now; a missing one counts as that.
+fn fingerprint(files: &[PathBuf]) -> String {
+    let mut all = String::new();
+    for file in files {
+        match std::fs::metadata(file) {
+            Ok(about) if about.is_file() && about.len() <= crate::parse::MAX_BYTES as u64 => {
+                all.push_str(&std::fs::read(file).map(|bytes| digest::of_bytes(&bytes)).unwrap_or_default());
+            }
+            Ok(about) => all.push_str(&about.len().to_string()),
+            Err(_) => all.push('-'),
+        }
+        all.push(';');
+    }
+    digest::of_bytes(all.as_bytes())
+}

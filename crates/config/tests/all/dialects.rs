@@ -1,0 +1,162 @@
+//! Every dialect in use gives the same servers.
+
+use crate::world::World;
+use expect_test::expect;
+use toolbooth_core::server::{Inject, Share};
+
+const ENTRY: &str = r#"{"command": "npx", "args": ["-y", "fs"]}"#;
+
+#[test]
+fn every_wrapping_is_understood() {
+    let cases = [
+        ("work/a.json", format!(r#"{{"servers": {{"fs": {ENTRY}}}}}"#)),
+        ("work/a.json", format!(r#"{{"mcpServers": {{"fs": {ENTRY}}}}}"#)),
+        ("work/a.json", format!(r#"{{"mcp_servers": {{"fs": {ENTRY}}}}}"#)),
+        ("work/a.json", format!(r#"{{"mcp": {{"servers": {{"fs": {ENTRY}}}}}}}"#)),
+        ("work/a.json", format!(r#"{{"tools": {{"mcp": {{"enabled": true, "servers": {{"fs": {ENTRY}}}}}}}}}"#)),
+        ("work/a.json", format!(r#"{{"fs": {ENTRY}}}"#)),
+        ("work/a.json", r#"{"servers": [{"name": "fs", "command": "npx", "args": ["-y", "fs"]}]}"#.to_owned()),
+        ("work/a.json", r#"{"fs": {"command": ["npx", "-y", "fs"]}}"#.to_owned()),
+        ("work/a.json", "{ // servers\n \"servers\": {\"fs\": {\"cmd\": \"npx\", \"command_args\": [\"-y\", \"fs\",],},},}".to_owned()),
+        ("work/a.toml", "[servers.fs]\ncommand = \"npx\"\nargs = [\"-y\", \"fs\"]\n".to_owned()),
+        ("work/a.toml", "[mcp_servers.fs]\ncommand = \"npx\"\nargs = [\"-y\", \"fs\"]\n".to_owned()),
+        ("work/a.yaml", "servers:\n  fs:\n    command: npx\n    args: [-y, fs]\n".to_owned()),
+        ("work/a.yaml", "base: &base\n  command: npx\nservers:\n  fs:\n    <<: *base\n    args: [-y, fs]\n".to_owned()),
+    ];
+    for (name, text) in cases {
+        let world = World::config(name, &text);
+        let expected = "fs ready Stdio { command: \"npx\", args: [\"-y\", \"fs\"], cwd: None, env: {} }\n";
+        assert_eq!(world.servers(), expected, "{text}");
+    }
+}
+
+#[test]
+fn only_a_flat_map_follows_the_whole_injection_contract() {
+    let inject = |text: &str| {
+        let world = World::config("work/mcp.json", text);
+        let loaded = world.load().unwrap();
+        loaded.server("a").unwrap().state.entry().unwrap().inject.clone()
+    };
+    assert_eq!(inject(r#"{"a": {"command": ["x"]}}"#), Inject::contract());
+    assert_eq!(inject(r#"{"a": {"command": ["x"], "inject": false}}"#), Inject::nothing());
+    assert_eq!(inject(r#"{"servers": {"a": {"command": "x"}}}"#), Inject::default());
+    assert_eq!(inject(r#"{"servers": {"a": {"command": "x", "inject": true}}}"#), Inject::contract());
+    let chosen = inject(r#"{"servers": {"a": {"command": "x", "inject": {"identity": ["who"]}}}}"#);
+    assert_eq!(chosen, Inject { identity: vec!["who".into()], ..Inject::default() });
+}
+
+#[test]
+fn the_entry_of_the_seeds_loads() {
+    let world = World::config(
+        "work/mcp.json",
+        r#"{
+  "MyExampleServer": {
+    "command": ["python", "mcp/MyExampleServer/main.py"],
+    "cwd": "backend",
+    "groups": ["users"],
+    "description": "An example server with a simple tool."
+  }
+}"#,
+    );
+    std::fs::create_dir(world.path("work/backend")).unwrap();
+    expect![[r#""#]].assert_eq(&world.servers());
+    expect![""].assert_eq(&world.report());
+}
+
+#[test]
+fn a_flat_map_may_use_the_names_of_settings() {
+    let world = World::config("work/mcp.json", r#"{"files": {"command": ["x"]}, "search": {"url": "http://s/mcp"}}"#);
+    expect![[r#""#]].assert_eq(&world.servers());
+}
+
+#[test]
+fn a_flat_map_with_a_slip_is_still_a_flat_map() {
+    let world = World::config("work/mcp.json", r#"{"a": {"comand": ["x"]}}"#);
+    expect![[r#""#]].assert_eq(&world.report());
+}
+
+#[test]
+fn transports_are_chosen_by_word_then_command_then_address() {
+    let cases = [
+        (r#""command": "x""#, "Stdio"),
+        (r#""command": "x", "url": "http://h/sse""#, "Stdio"),
+        (r#""command": "x", "url": "http://h/", "transport": "http""#, "Http"),
+        (r#""url": "https://h/mcp""#, "Http"),
+        (r#""url": "https://h/sse""#, "Sse"),
+        (r#""url": "https://h/sse/""#, "Http"),
+        (r#""url": "https://h/sse", "transport": "http""#, "Http"),
+        (r#""url": "https://h/mcp", "type": "sse""#, "Sse"),
+        (r#""url": "https://h/mcp", "type": "streamable-http""#, "Http"),
+        (r#""url": "wss://h/mcp""#, "WebSocket"),
+        (r#""url": "ws://h/sse""#, "WebSocket"),
+        (r#""serverUrl": "https://h/mcp""#, "Http"),
+        (r#""endpoint": "https://h/mcp""#, "Http"),
+    ];
+    for (fields, expected) in cases {
+        let world = World::config("work/mcp.json", &format!(r#"{{"servers": {{"a": {{{fields}}}}}}}"#));
+        let loaded = world.load().unwrap();
+        let state = &loaded.server("a").unwrap().state;
+        let transport = format!("{:?}", state.entry().unwrap_or_else(|| panic!("{fields}: {state:?}")).transport);
+        assert!(transport.starts_with(expected), "{fields}: {transport}");
+    }
+}
+
+#[test]
+fn attocode_options_are_settings_of_exposure() {
+    let world = World::config(
+        "work/mcp.json",
+        r#"{"servers": {}, "lazyLoading": true, "alwaysLoadTools": ["search"], "maxToolsPerSearch": 7,
+            "exposure": {"summaryDescriptionLimit": 80}}"#,
+    );
+    let loaded = world.load().unwrap();
+    expect![[r#""#]].assert_debug_eq(&loaded.settings.exposure);
+    assert!(loaded.findings.is_empty(), "{:?}", loaded.findings);
+}
+
+#[test]
+fn the_settings_of_tools_mcp_reach_its_servers() {
+    let world = World::config(
+        "work/a.yaml",
+        "tools:\n  mcp:\n    enabled: true\n    timeout_seconds: 12\n    deny_tools: [rm]\n    servers:\n      a: {command: x}\n      b: {command: y, timeout: 3}\n",
+    );
+    let loaded = world.load().unwrap();
+    let timeout = |name: &str| loaded.server(name).unwrap().state.entry().unwrap().timeout.as_secs();
+    assert_eq!((timeout("a"), timeout("b")), (12, 3));
+    assert_eq!(loaded.settings.deny_tools, ["rm"]);
+}
+
+#[test]
+fn processes_are_shared_by_user_and_remotes_by_all() {
+    let world = World::config(
+        "work/mcp.json",
+        r#"{"servers": {"a": {"command": "x"}, "b": {"url": "http://h/"}, "c": {"command": "x", "share": "all"}}}"#,
+    );
+    let loaded = world.load().unwrap();
+    let share = |name: &str| loaded.server(name).unwrap().state.entry().unwrap().share;
+    assert_eq!((share("a"), share("b"), share("c")), (Share::User, Share::All, Share::All));
+}
+
+#[test]
+fn llm_files_of_other_programs_are_read() {
+    let models = "models:\n  gpt:\n    model_url: https://llm.example/v1\n    model_name: gpt-x\n    api_key: ${KEY}\n";
+    let mut world = World::new(&[("work/llmconfig.yml", models)]).env(&[("KEY", "k1")]);
+    world.sources.llm_config = Some("llmconfig.yml".into());
+    let llm = world.load().unwrap().settings.llm;
+    assert_eq!(llm.api_key.as_ref().unwrap().expose(), "k1");
+    expect![[r#""#]].assert_eq(&format!("{llm:?}"));
+}
+
+#[test]
+fn a_config_folder_is_read_whole_and_overrides_lie_above_it() {
+    let mut world = World::new(&[
+        ("work/conf/mcp.json", r#"{"a": {"command": ["one"]}, "b": {"command": ["one"]}}"#),
+        ("work/conf/compliance-levels.json", r#"{"version": 1, "levels": [{"name": "HIPAA", "allowed_with": ["SOC2"]}]}"#),
+        ("work/over/mcp.json", r#"{"b": {"command": ["two"]}}"#),
+        ("work/over/extra.json", r#"{"c": {"command": ["three"]}}"#),
+    ]);
+    world.sources.config_dir = Some("conf".into());
+    world.sources.config_overrides = Some("over".into());
+    world.sources.mcp_config = Some("extra.json".into());
+    expect![[r#""#]].assert_eq(&world.servers());
+    assert_eq!(world.load().unwrap().settings.compliance.levels[0].name, "HIPAA");
+}

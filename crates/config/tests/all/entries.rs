@@ -1,0 +1,101 @@
+//! Every field of an entry, and every spelling of it.
+
+use crate::world::World;
+use expect_test::expect;
+use toolbooth_config::{View, show};
+
+#[test]
+fn every_field_of_the_table_is_taken_over() {
+    let world = World::config(
+        "work/mcp.json",
+        r#"{"servers": {"all": {
+            "url": "https://h/mcp", "headers": {"X-A": "1", "X-N": 2}, "transport": "http",
+            "auth": {"type": "api_key", "token": "${T}", "header": "X-Key", "required": true,
+                     "envs": {"T": {"required": true}}, "scopes": ["r"], "docs": "set T"},
+            "forward_headers": {"x-tenant": "X-Tenant"}, "wormhole": true,
+            "groups": ["staff"], "persona": "dev", "personas": ["ops"],
+            "description": "d", "short_description": "s", "author": "a", "help_email": "h@x",
+            "enabled": true, "autoConnect": false, "lazy": true, "share": "session",
+            "tools": {"allow": ["a*"], "deny": ["ab"], "require_approval": ["ac"], "overrides": {"ad": {"version": "2.0.0"}}},
+            "require_approval": ["ae"],
+            "side_effects": "write", "default_timeout": 5, "allow_parallel": true, "requires_consent": false,
+            "idempotency_key": {"required": true}, "trust_annotations": true, "version": "1.2.3",
+            "inject": {"identity": [], "mcp_data": false, "files": ["f"]},
+            "timeout": 10, "connect_timeout": "500ms", "health_check_interval": 0, "restart": "never",
+            "compliance_level": "HIPAA"
+        }}}"#,
+    )
+    .env(&[("T", "secret")]);
+    let loaded = world.load().unwrap();
+    assert!(loaded.findings.is_empty(), "{:?}", loaded.findings);
+    let shown = show(&loaded, View::Resolved);
+    let text = world.short(&serde_json::to_string_pretty(&shown["servers"]["all"]).unwrap());
+    expect![[r#""#]].assert_eq(&text);
+}
+
+#[test]
+fn credentials_are_understood_in_every_spelling() {
+    let cases = [
+        (r#""auth_token": "${T}""#, r#"Bearer("${T}")"#),
+        (r#""auth_type": "bearer", "auth_token": "${T}""#, r#"Bearer("${T}")"#),
+        (r#""auth_type": "jwt", "auth_token": "${T}""#, r#"Bearer("${T}")"#),
+        (r#""auth_type": "api_key", "auth_token": "${T}""#, r#"ApiKey { header: "X-API-Key", key: "${T}" }"#),
+        (
+            r#""auth_type": "api_key", "auth_token": "${T}", "auth_header": "X-K""#,
+            r#"ApiKey { header: "X-K", key: "${T}" }"#,
+        ),
+        (r#""auth": {"type": "bearer", "token": "${T}"}"#, r#"Bearer("${T}")"#),
+        (r#""auth": "oauth""#, "OAuth(OAuthEntry { client_id: None, client_secret: None, scopes: [] })"),
+        (r#""oauth": true"#, "OAuth(OAuthEntry { client_id: None, client_secret: None, scopes: [] })"),
+        (
+            r#""oauth": {"clientId": "me", "scopes": "a b"}"#,
+            r#"OAuth(OAuthEntry { client_id: Some("me"), client_secret: None, scopes: ["a", "b"] })"#,
+        ),
+        (r#""auth_type": "none""#, "None"),
+        (r#""auth_token": "written-out""#, r#"Bearer("(hidden)")"#),
+    ];
+    for (fields, expected) in cases {
+        let text = format!(r#"{{"servers": {{"a": {{"url": "https://h/", {fields}}}}}}}"#);
+        let world = World::config("work/mcp.json", &text).env(&[("T", "secret")]);
+        let loaded = world.load().unwrap();
+        let state = &loaded.server("a").unwrap().state;
+        let entry = state.entry().unwrap_or_else(|| panic!("{fields}: {state:?}"));
+        assert_eq!(format!("{:?}", entry.auth), expected, "{fields}");
+    }
+}
+
+#[test]
+fn switched_off_servers_need_neither_variables_nor_folders() {
+    let world = World::config(
+        "work/mcp.json",
+        r#"{"servers": {
+            "a": {"command": "x", "env": {"T": "${UNSET}"}, "cwd": "gone", "enabled": false},
+            "b": {"command": "x", "disabled": true}
+        }}"#,
+    );
+    expect![[r#""#]].assert_eq(&world.servers());
+    expect![""].assert_eq(&world.report());
+}
+
+#[test]
+fn a_relative_folder_starts_beside_its_file() {
+    let world = World::new(&[("user/toolbooth.toml", "[servers.a]\ncommand = \"x\"\ncwd = \"sub\"\n")]);
+    std::fs::create_dir_all(world.path("user/sub")).unwrap();
+    expect![[r#""#]].assert_eq(&world.servers());
+}
+
+#[test]
+fn numbers_in_env_are_their_text() {
+    let world = World::config("work/a.yaml", "servers:\n  a:\n    command: x\n    env: {PORT: 3000, ON: true, N: 1.5}\n");
+    expect![[r#""#]].assert_eq(&world.servers());
+}
+
+#[test]
+fn comments_of_other_programs_are_no_keys() {
+    let world = World::config(
+        "work/mcp.json",
+        r#"{"$schema": "x", "//": "note", "servers": {"_comment": "y", "a": {"command": "x", "_comment": "z", "//x": 1}}}"#,
+    );
+    expect![[r#""#]].assert_eq(&world.servers());
+    expect![""].assert_eq(&world.report());
+}

@@ -1,0 +1,170 @@
+//! Other clients' servers: planned, written, loaded, taken back.
+
+use crate::world::World;
+use expect_test::{Expect, expect};
+use toolbooth_config::import::{Client, ImportFrom, plan, undo};
+
+fn dry_run(world: &World, from: &str) -> String {
+    let plan = plan(&world.sources, &from.parse().unwrap()).unwrap();
+    let entries = serde_json::to_string_pretty(&plan.entries()).unwrap();
+    assert!(!format!("{plan:?} {plan}").contains("hunter2"));
+    world.short(&format!("{plan}{entries}\n"))
+}
+
+fn check(files: &[(&str, &str)], from: &str, expected: Expect) {
+    expected.assert_eq(&dry_run(&World::new(files), from));
+}
+
+#[test]
+fn claude_desktop() {
+    let text = r#"{"mcpServers": {
+        "github": {"command": "npx", "args": ["-y", "gh"], "env": {"GITHUB_TOKEN": "ghp_hunter2hunter2hunter2", "MODE": "ro"}},
+        "my files": {"command": "fs", "args": ["/data/${literal}"]}
+    }}"#;
+    let path = "user/../Claude/claude_desktop_config.json";
+    check(&[(path, text)], "claude-desktop", expect![[r#""#]]);
+}
+
+#[test]
+fn claude_code() {
+    let world = World::new(&[]);
+    let text = format!(
+        r#"{{"numStartups": 3, "mcpServers": {{"s": {{"type": "http", "url": "https://s/mcp", "headers": {{"Authorization": "Bearer hunter2"}}}}}},
+            "projects": {{"{}": {{"mcpServers": {{"p": {{"type": "stdio", "command": "p", "args": [], "env": {{"K": "${{K:-d}}"}}}}}}}}, "/other": {{"mcpServers": {{"o": {{"command": "o"}}}}}}}}}}"#,
+        world.path("work").display()
+    );
+    world.write("home/.claude.json", &text);
+    expect![[r#""#]].assert_eq(&dry_run(&world, "claude-code"));
+}
+
+#[test]
+fn cursor() {
+    let text = r#"{"mcpServers": {"a": {"command": "${workspaceFolder}/run", "args": ["--api-key=hunter2", "--token", "hunter2b"], "env": {"X": "${env:X}"}, "envFile": ".env"}}}"#;
+    check(&[("work/.cursor/mcp.json", text)], "cursor", expect![[r#""#]]);
+}
+
+#[test]
+fn vscode() {
+    let text = r#"{
+        // comment
+        "inputs": [{"id": "gh-token", "type": "promptString", "password": true}],
+        "servers": {
+            "gh": {"type": "http", "url": "https://gh/mcp?api_key=hunter2&x=1", "headers": {"Authorization": "Bearer ${input:gh-token}"}, "gallery": true},
+        }
+    }"#;
+    check(&[("work/.vscode/mcp.json", text)], "vscode", expect![[r#""#]]);
+}
+
+#[test]
+fn codex() {
+    let text = r#"
+model = "x"
+[mcp_servers.docs]
+command = "npx"
+args = ["-y", "docs"]
+env_vars = ["DOCS_HOME"]
+startup_timeout_sec = 20
+tool_timeout_sec = 45
+enabled_tools = ["search"]
+supports_parallel_tool_calls = true
+[mcp_servers.docs.env]
+DOCS_KEY = "hunter2"
+[mcp_servers.remote]
+url = "https://r/mcp"
+bearer_token_env_var = "R_TOKEN"
+http_headers = { "X-Region" = "eu" }
+env_http_headers = { "X-Org" = "R_ORG" }
+"#;
+    check(&[("home/.codex/config.toml", text)], "codex", expect![[r#""#]]);
+}
+
+#[test]
+fn goose() {
+    let text = "
+GOOSE_PROVIDER: x
+extensions:
+  developer: {type: builtin, name: developer, enabled: true, bundled: true}
+  git:
+    type: stdio
+    name: git
+    cmd: uvx
+    args: [mcp-git]
+    envs: {GIT_TOKEN: hunter2}
+    env_keys: [GH_KEY]
+    timeout: 300
+    enabled: true
+    bundled: null
+    available_tools: []
+  web:
+    enabled: true
+    config: {type: streamable_http, name: web, uri: 'https://w/mcp', headers: {}, timeout: 30}
+";
+    check(&[("user/../goose/config.yaml", text)], "goose", expect![[r#""#]]);
+}
+
+#[test]
+fn any_file() {
+    check(&[("work/other.json", r#"{"a": {"command": ["x", "y"], "groups": ["users"]}}"#)], "other.json", expect![[r#""#]]);
+}
+
+#[test]
+fn what_is_written_loads_and_can_be_taken_back() {
+    let text = r#"{"mcpServers": {"gh": {"command": "gh", "env": {"GH_TOKEN": "hunter2$x\"y"}}}}"#;
+    let world = World::new(&[("home/.cursor/mcp.json", text)]);
+    let from: ImportFrom = "cursor".parse().unwrap();
+    let applied = plan(&world.sources, &from).unwrap().apply().unwrap();
+    assert_eq!(applied.servers, ["gh"]);
+    assert_eq!(std::fs::read_to_string(world.path("home/.cursor/mcp.json")).unwrap(), text);
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(world.path("user/imported.env")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let loaded = world.load().unwrap();
+    assert!(loaded.findings.is_empty(), "{}", world.report());
+    let entry = loaded.server("gh").unwrap().state.entry().unwrap().clone();
+    let toolbooth_core::server::Transport::Stdio { env, .. } = &entry.transport else { panic!() };
+    assert_eq!(env["GH_TOKEN"].expose(), "hunter2$x\"y");
+    assert_eq!(env["GH_TOKEN"].shown(), "${GH_TOKEN}");
+    let again = plan(&world.sources, &from).unwrap();
+    assert_eq!(again.skipped[0].reason, "is there already");
+    let undone = undo(&world.sources).unwrap();
+    assert_eq!((undone.restored.len(), undone.removed.len()), (0, 2));
+    assert!(world.load().unwrap().servers.is_empty());
+    assert_eq!(undo(&world.sources).unwrap_err().to_string(), "no import is there to undo");
+}
+
+#[test]
+fn a_second_import_keeps_the_first_and_its_undo_restores_it() {
+    let world = World::new(&[
+        ("work/one.json", r#"{"servers": {"a": {"command": "one", "env": {"TOKEN": "hunter2"}}}}"#),
+        ("work/two.json", r#"{"servers": {"a": {"command": "two", "env": {"TOKEN": "other"}}, "b": {"command": "b"}}}"#),
+    ]);
+    plan(&world.sources, &"one.json".parse().unwrap()).unwrap().apply().unwrap();
+    let first = std::fs::read_to_string(world.path("user/imported.json")).unwrap();
+    let second = plan(&world.sources, &"two.json".parse().unwrap()).unwrap();
+    expect![[r#""#]].assert_eq(&world.short(&second.to_string()));
+    second.apply().unwrap();
+    expect![[r#""#]].assert_eq(&world.servers());
+    undo(&world.sources).unwrap();
+    assert_eq!(std::fs::read_to_string(world.path("user/imported.json")).unwrap(), first);
+}
+
+#[test]
+fn a_file_that_was_edited_since_is_not_thrown_away() {
+    let world = World::new(&[("work/one.json", r#"{"servers": {"a": {"command": "one"}}}"#)]);
+    plan(&world.sources, &"one.json".parse().unwrap()).unwrap().apply().unwrap();
+    world.write("user/imported.json", "{}");
+    let error = undo(&world.sources).unwrap_err();
+    assert_eq!(world.short(&error.to_string()), "`user/toolbooth/imported.json` was changed after the import");
+}
+
+#[test]
+fn a_client_without_files_says_where_it_was_looked_for() {
+    use toolbooth_core::fault::Fault;
+    let world = World::new(&[]);
+    let error = plan(&world.sources, &ImportFrom::Client(Client::Codex)).unwrap_err();
+    assert_eq!(error.to_string(), "codex has no configuration file here");
+    assert_eq!(
+        world.short(&error.hint().unwrap()),
+        "looked for `home/.codex/config.toml`, `work/.codex/config.toml`; name another file instead"
+    );
+}

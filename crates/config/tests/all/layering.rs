@@ -1,0 +1,170 @@
+//! Who wins over whom.
+
+use crate::world::World;
+use expect_test::expect;
+use toolbooth_config::{Discovery, Layer, explain};
+
+#[test]
+fn later_layers_win_setting_by_setting() {
+    let mut world = World::new(&[
+        ("etc/toolbooth.toml", "listen = 1001\ndrain_seconds = 1\n[exposure]\nmode = \"full\"\ntool_tokens = 1\n"),
+        ("user/toolbooth.yaml", "listen: 1002\nexposure: {max_tools_per_search: 9}\n"),
+        ("work/toolbooth.json", r#"{"listen": 1003, "exposure": {"mode": "summary"}}"#),
+    ])
+    .env(&[("TOOLBOOTH_LISTEN", "1004"), ("TOOLBOOTH_EXPOSURE_TOOL_TOKENS", "77")]);
+    world.sources.config_files = vec!["extra.toml".into()];
+    world.write("work/extra.toml", "listen = 1005\n");
+    let listen = |world: &World| world.load().unwrap().settings.listen.0.port();
+    assert_eq!(listen(&world), 1005);
+    world.sources.overrides = vec![("listen".into(), "1006".into())];
+    assert_eq!(listen(&world), 1006);
+    let exposure = world.load().unwrap().settings.exposure;
+    assert_eq!((exposure.max_tools_per_search, exposure.tool_tokens), (9, 77));
+    assert_eq!(format!("{:?}", exposure.mode), "Summary");
+    world.sources.overrides.clear();
+    world.sources.config_files.clear();
+    assert_eq!(listen(&world), 1004);
+    world.sources.env.clear();
+    assert_eq!(listen(&world), 1003);
+}
+
+#[test]
+fn a_later_server_replaces_the_earlier_one_whole() {
+    let world = World::new(&[
+        ("etc/mcp.json", r#"{"servers": {"fs": {"command": "old", "env": {"TOKEN": "${SYSTEM_SECRET}"}}}}"#),
+        ("user/mcp.json", r#"{"servers": {"fs": {"command": "new"}, "other": {"command": "x"}}}"#),
+    ]);
+    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#""#]].assert_eq(&world.report());
+    let loaded = world.load().unwrap();
+    let server = loaded.server("fs").unwrap();
+    assert_eq!((server.origin.layer, server.shadowed[0].layer), (Layer::User, Layer::System));
+}
+
+#[test]
+fn merge_lays_one_entry_over_the_other() {
+    let world = World::new(&[
+        ("etc/mcp.json", r#"{"servers": {"fs": {"command": "old", "args": ["a"], "env": {"A": "1", "B": "1"}}}}"#),
+        ("user/mcp.json", r#"{"servers": {"fs": {"merge": true, "args": ["b"], "env": {"B": "2"}}}}"#),
+    ]);
+    expect![[r#""#]].assert_eq(&world.servers());
+    expect![""].assert_eq(&world.report());
+}
+
+#[test]
+fn a_project_may_not_merge_into_a_lower_layer() {
+    let world = World::new(&[
+        ("user/mcp.json", r#"{"servers": {"fs": {"command": "mine", "env": {"TOKEN": "x"}}}}"#),
+        ("work/.mcp.json", r#"{"servers": {"fs": {"merge": true, "command": "steal"}}}"#),
+    ]);
+    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#""#]].assert_eq(&world.report());
+}
+
+#[test]
+fn a_project_may_not_change_what_is_enforced() {
+    let world = World::new(&[
+        (
+            "etc/toolbooth.toml",
+            "[exposure]\nenforced = true\nmode = \"search\"\n[servers.scan]\ncommand = \"scan\"\nenforced = true\n",
+        ),
+        ("work/toolbooth.toml", "[exposure]\nmode = \"full\"\n[servers.scan]\ncommand = \"true\"\nenabled = false\n"),
+    ]);
+    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#""#]].assert_eq(&world.report());
+    assert_eq!(format!("{:?}", world.load().unwrap().settings.exposure.mode), "Search");
+}
+
+#[test]
+fn the_user_may_change_what_is_enforced() {
+    let world = World::new(&[("etc/toolbooth.toml", "[exposure]\nenforced = true\nmode = \"search\"\n")])
+        .env(&[("TOOLBOOTH_EXPOSURE__MODE", "full")]);
+    assert_eq!(format!("{:?}", world.load().unwrap().settings.exposure.mode), "Full");
+}
+
+#[test]
+fn rules_and_denials_of_all_layers_count() {
+    let world = World::new(&[
+        ("etc/toolbooth.toml", "deny_tools = [\"rm\"]\n[[policy.rules]]\neffect = \"deny\"\ntools = \"shell.*\"\n"),
+        (
+            "user/toolbooth.toml",
+            "deny_tools = [\"mv\"]\n[[policy.rules]]\nsubject = \"user:ann\"\neffect = \"allow\"\ntools = { side_effects = \"read\" }\n",
+        ),
+    ]);
+    let settings = world.load().unwrap().settings;
+    assert_eq!(settings.deny_tools, ["rm", "mv"]);
+    expect![[r#""#]].assert_debug_eq(&settings.policy.layers);
+}
+
+#[test]
+fn a_project_file_named_on_the_command_line_is_read_once_and_trusted() {
+    let mut world = World::new(&[("work/.mcp.json", r#"{"servers": {"a": {"command": "x"}}}"#)]);
+    world.sources.config_files = vec![".mcp.json".into()];
+    expect![[r#""#]].assert_eq(&world.servers());
+    expect![""].assert_eq(&world.report());
+}
+
+#[test]
+fn only_named_files_are_read_when_asked() {
+    let mut world = World::config("work/one.json", r#"{"servers": {"a": {"command": "x"}}}"#);
+    world.write("user/mcp.json", "not json");
+    world.sources.discovery = Discovery::NamedOnly;
+    assert_eq!(world.load().unwrap().servers.len(), 1);
+}
+
+#[test]
+fn arguments_reach_into_servers() {
+    let mut world = World::config("work/one.json", r#"{"servers": {"a.b": {"command": "x"}}}"#);
+    world.sources.overrides = vec![
+        ("servers.a.b.enabled".into(), "false".into()),
+        ("servers.a.b.args".into(), "-v,-x".into()),
+        ("servers.zzz.enabled".into(), "true".into()),
+    ];
+    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#""#]].assert_eq(&world.report());
+}
+
+#[test]
+fn variables_are_settings_of_any_type() {
+    let world = World::new(&[]).env(&[
+        ("TOOLBOOTH_AUTH_ADMIN_GROUP", "root"),
+        ("TOOLBOOTH_ENVIRONMENT", "PATH, HOME"),
+        ("TOOLBOOTH_FILES_SINGLE_USE", "yes"),
+        ("TOOLBOOTH_APPROVAL_EXPIRES_SECONDS", "12.5"),
+        ("TOOLBOOTH_LLM_API_KEY", "hunter2"),
+        ("TOOLBOOTH_LLM_MODLE", "x"),
+        ("TOOLBOOTH_TOKEN", "not a setting"),
+    ]);
+    let loaded = world.load().unwrap();
+    let settings = &loaded.settings;
+    assert_eq!(settings.auth.admin_group, "root");
+    assert_eq!(settings.environment, ["PATH", "HOME"]);
+    assert!(settings.files.single_use);
+    assert_eq!(settings.approval.expires_seconds.as_millis(), 12_500);
+    assert_eq!(settings.llm.api_key.as_ref().unwrap().expose(), "hunter2");
+    expect![[r#""#]].assert_eq(&world.report());
+    expect![[r#""#]].assert_eq(&explain(&loaded, "llm.api_key").to_string());
+}
+
+#[test]
+fn nothing_anywhere_is_said() {
+    let loaded = World::new(&[]).load().unwrap();
+    assert!(loaded.is_empty_of_servers() && loaded.findings.is_empty());
+    assert_eq!(loaded.settings.listen.0.to_string(), "127.0.0.1:8665");
+    assert!(!World::config("work/a.json", r#"{"servers": {"a": {}}}"#).load().unwrap().is_empty_of_servers());
+}
+
+#[test]
+fn every_file_that_could_come_is_watched() {
+    let world = World::new(&[]);
+    let files = crate::world::file_names(&world.load().unwrap().files);
+    for name in [".mcp.json", "toolbooth.toml", "toolbooth.yaml", "toolbooth.json", "mcp.json"] {
+        assert!(files.iter().any(|file| file == name), "{name}");
+    }
+}
+
+#[test]
+fn two_whole_files_in_one_folder_are_warned_about() {
+    let world = World::new(&[("user/toolbooth.toml", "listen = 1\n"), ("user/toolbooth.yaml", "listen: 2\n")]);
+    expect![[r#""#]].assert_eq(&world.report());
+}

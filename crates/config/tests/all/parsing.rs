@@ -1,0 +1,89 @@
+//! Whatever stands in a file, reading it ends in a tree or an error.
+
+use proptest::prelude::*;
+use std::path::Path;
+use toolbooth_config::parse::{self, Syntax, parse_as};
+use toolbooth_config::render;
+use toolbooth_config::texts::Texts;
+
+fn read(bytes: &[u8], syntax: Syntax) -> Result<serde_json::Value, String> {
+    let mut texts = Texts::default();
+    parse_as(&mut texts, Path::new("f"), bytes, syntax).map(|node| node.shown()).map_err(|finding| render(&finding))
+}
+
+const ALL: [Syntax; 3] = [Syntax::Json, Syntax::Toml, Syntax::Yaml];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        for syntax in ALL {
+            let _ = read(&bytes, syntax);
+        }
+        let _ = parse::dotenv::parse(&mut Texts::default(), Path::new("f"), &bytes);
+    }
+
+    #[test]
+    fn arbitrary_punctuation_never_panics(text in "[\\[\\]{}\",:'#=$&*<!|>%@`~\\-+.eE0-9a-z \n\t\r/\\\\é]{0,80}") {
+        for syntax in ALL {
+            let _ = read(text.as_bytes(), syntax);
+        }
+        let variables = toolbooth_config::expand::Variables::default();
+        let _ = toolbooth_config::expand::expand(&text, &variables);
+        let _ = toolbooth_config::expand::references(&text);
+    }
+
+    #[test]
+    fn plain_json_reads_as_itself(text in "[a-z\"\\\\é\u{1F600}\n]{0,20}", number in any::<i64>(), float in -1e9f64..1e9) {
+        let value = serde_json::json!({ "text": text, "list": [number, float, null, true], "map": { "k": text } });
+        let written = serde_json::to_vec_pretty(&value).unwrap();
+        prop_assert_eq!(read(&written, Syntax::Json).unwrap(), value);
+    }
+}
+
+#[test]
+fn depth_and_size_are_bounded() {
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let deep = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
+        assert!(read(deep.as_bytes(), Syntax::Json).unwrap_err().contains("deeper than 64"));
+    }
+    assert!(read("[".repeat(100_000).as_bytes(), Syntax::Yaml).is_err());
+    assert!(read("- ".repeat(100_000).as_bytes(), Syntax::Yaml).is_err());
+    assert!(read(format!("a = {}1{}", "[".repeat(100_000), "]".repeat(100_000)).as_bytes(), Syntax::Toml).is_err());
+    assert!(read(format!("{}a = 1", "a.".repeat(100_000)).as_bytes(), Syntax::Toml).is_err());
+    let large = vec![b' '; parse::MAX_BYTES + 1];
+    assert!(read(&large, Syntax::Json).unwrap_err().contains("more than 4 MiB"));
+}
+
+#[test]
+fn a_bomb_of_aliases_is_refused() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..10 {
+        let inner = vec![format!("*a{}", level - 1); 10].join(", ");
+        text.push_str(&format!("a{level}: &a{level} [{inner}]\n"));
+    }
+    assert!(read(text.as_bytes(), Syntax::Yaml).unwrap_err().contains("more than 200000 values"));
+}
+
+#[test]
+fn yaml_words_are_what_version_1_2_says() {
+    let value = read(b"a: no\nb: true\nc: ~\nd: 0x1F\ne: 1.50\nf: '1'\ng: 012\nh: 1e3\ni: .inf\nj: 2026-01-01\nk: -7\n", Syntax::Yaml);
+    expect_test::expect![[r#""#]].assert_eq(&value.unwrap().to_string());
+}
+
+#[test]
+fn empty_files_hold_nothing() {
+    for (text, syntax) in [("", Syntax::Json), ("// c\n", Syntax::Json), ("", Syntax::Toml), ("# c\n", Syntax::Yaml), ("\u{feff}{}", Syntax::Json)] {
+        assert_eq!(read(text.as_bytes(), syntax).unwrap(), serde_json::json!({}), "{text:?}");
+    }
+}
+
+#[test]
+fn escapes_are_read_as_json_says() {
+    let value = read(br#"{"a": "\u00e9\ud83d\ude00\n\/\\\"\t"}"#, Syntax::Json).unwrap();
+    assert_eq!(value["a"], "é😀\n/\\\"\t");
+    for bad in [r#"{"a": "\ud83d"}"#, r#"{"a": "\ud83dx"}"#, r#"{"a": "\u12"}"#, r#"{"a": "\x"}"#, r#"{"a": "\udc00"}"#] {
+        assert!(read(bad.as_bytes(), Syntax::Json).is_err(), "{bad}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Equal hash, no restart.
+
+use crate::world::World;
+use toolbooth_config::ServerChanges;
+
+fn hash(name: &str, text: &str, env: &[(&str, &str)]) -> String {
+    let world = World::config(name, text).env(env);
+    let loaded = world.load().unwrap();
+    let server = loaded.server("a").unwrap();
+    assert_eq!(server.state.as_str(), "ready", "{:?}", server.state);
+    server.hash.clone()
+}
+
+#[test]
+fn the_hash_is_of_the_meaning() {
+    let base = hash("work/a.json", r#"{"servers": {"a": {"command": "x", "args": ["1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}}}}"#, &[]);
+    let same = [
+        ("work/a.json", r#"{"servers": {"a": {"env": {"B": "2", "A": "1"}, "tools": {"overrides": {"t": {"y": 2, "x": 1}}}, "args": ["1"], "command": "x"}}}"#, &[][..]),
+        ("work/a.json", r#"{"mcpServers": {"a": {"command": ["x", "1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}, "enabled": true, "timeout": 30}}}"#, &[][..]),
+        ("work/a.yaml", "servers: {a: {command: x, args: ['1'], env: {A: 1, B: '2'}, tools: {overrides: {t: {x: 1, y: 2}}}}}", &[][..]),
+        ("work/a.json", r#"{"servers": {"a": {"command": "x", "args": ["${ONE}"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}}}}"#, &[("ONE", "1")][..]),
+    ];
+    for (name, text, env) in same {
+        assert_eq!(hash(name, text, env), base, "{text}");
+    }
+    let others = [
+        r#"{"servers": {"a": {"command": "x", "args": ["2"], "env": {"A": "1", "B": "2"}}}}"#,
+        r#"{"servers": {"a": {"command": "x", "args": ["1"], "env": {"A": "1", "B": "3"}}}}"#,
+        r#"{"servers": {"a": {"command": "x", "args": ["1"], "env": {"A": "1", "B": "2"}, "groups": ["staff"]}}}"#,
+    ];
+    for text in others {
+        assert_ne!(hash("work/a.json", text, &[]), base, "{text}");
+    }
+}
+
+#[test]
+fn a_rotated_secret_is_a_change() {
+    let text = r#"{"servers": {"a": {"command": "x", "env": {"T": "${T}"}}}}"#;
+    assert_ne!(hash("work/a.json", text, &[("T", "1")]), hash("work/a.json", text, &[("T", "2")]));
+    let written = r#"{"servers": {"a": {"command": "x", "env": {"TOKEN": "1"}}}}"#;
+    assert_ne!(hash("work/a.json", written, &[]), hash("work/a.json", &written.replace('1', "2"), &[]));
+}
+
+#[test]
+fn only_what_changed_is_touched() {
+    let world = World::config(
+        "work/a.json",
+        r#"{"servers": {"same": {"command": "x"}, "other": {"command": "x"}, "gone": {"command": "x"}}}"#,
+    );
+    let before = world.load().unwrap();
+    world.write(
+        "work/a.json",
+        r#"{"servers": {"new": {"command": "x"}, "other": {"command": "y"}, "same": {"command": "x", "enabled": true}}}"#,
+    );
+    let changes = ServerChanges::between(&before.servers, &world.load().unwrap().servers);
+    let names = |list: &[toolbooth_core::names::ServerName]| list.iter().map(|n| n.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&changes.added), ["new"]);
+    assert_eq!(names(&changes.changed), ["other"]);
+    assert_eq!(names(&changes.removed), ["gone"]);
+    assert_eq!(names(&changes.unchanged), ["same"]);
+}
+
+#[test]
+fn a_typo_leaves_the_last_good_configuration_to_the_caller() {
+    let world = World::config("work/a.json", r#"{"servers": {"a": {"command": "x"}}}"#);
+    let good = world.load().unwrap();
+    world.write("work/a.json", r#"{"servers": {"a": {"command": "x"}"#);
+    let failure = world.load().unwrap_err();
+    assert_eq!(failure.findings.len(), 1);
+    assert_eq!(failure.files.len(), good.files.len());
+}

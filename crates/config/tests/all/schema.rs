@@ -1,0 +1,51 @@
+//! The published schema knows what the reader knows.
+
+use crate::world::World;
+use serde_json::Value;
+use toolbooth_config::schema;
+
+#[test]
+fn the_schema_covers_every_section_and_every_server_field() {
+    let schema = schema();
+    let settings = schema["properties"].as_object().unwrap();
+    for key in ["listen", "store", "policy", "servers", "mcpServers", "lazyLoading", "always_load_tools", "enforced"] {
+        assert!(settings.contains_key(key), "{key}");
+    }
+    let server = schema["$defs"]["Server"]["properties"].as_object().unwrap();
+    // The reader names every key it knows when it meets one that it does not.
+    let world = World::config("work/a.json", r#"{"servers": {"a": {"command": "x", "zzzzzzzz": 1}}}"#);
+    assert!(world.report().contains("unknown key `zzzzzzzz`"));
+    for key in [
+        "command", "cmd", "args", "cwd", "env", "url", "headers", "transport", "type", "auth", "auth_type",
+        "auth_token", "auth_header", "oauth", "forward_headers", "groups", "persona", "personas", "description",
+        "short_description", "author", "help_email", "enabled", "auto_connect", "autoConnect", "lazy", "share",
+        "tools", "side_effects", "default_timeout", "allow_parallel", "requires_consent", "idempotency_key",
+        "trust_annotations", "inject", "timeout", "connect_timeout", "health_check_interval", "restart",
+        "compliance_level", "merge", "enforced",
+    ] {
+        assert!(server.contains_key(key), "{key}");
+    }
+    assert_eq!(schema["$defs"]["Server"]["additionalProperties"], Value::Bool(false));
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                map.values().for_each(|value| references(value, found));
+            }
+            Value::Array(list) => list.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let schema = schema();
+    let mut found = Vec::new();
+    references(&schema, &mut found);
+    assert!(!found.is_empty());
+    for reference in found {
+        let name = reference.strip_prefix("#/$defs/").unwrap_or_else(|| panic!("{reference}"));
+        assert!(schema["$defs"].get(name).is_some(), "{reference}");
+    }
+}

@@ -1,0 +1,65 @@
+//! `config show` and `config explain`.
+
+use crate::world::World;
+use expect_test::expect;
+use toolbooth_config::{View, explain, show};
+
+fn world() -> World {
+    World::new(&[
+        (
+            "etc/toolbooth.toml",
+            "listen = 9000\n[servers.fs]\ncommand = \"old\"\n[servers.fs.env]\nTOKEN = \"${SYSTEM_TOKEN}\"\n",
+        ),
+        (
+            "user/mcp.json",
+            "{\"listen\": 9001, \"llm\": {\"api_key\": \"sk-0123456789abcdef\"}, \"servers\": {\n \"fs\": {\"command\": \"new\", \"env\": {\n  \"TOKEN\": \"${USER_TOKEN}\",\n  \"API_KEY\": \"written-out\"}}}}",
+        ),
+        ("work/.mcp.json", r#"{"servers": {"mine": {"command": "x"}}}"#),
+    ])
+    .env(&[("USER_TOKEN", "hunter2"), ("SYSTEM_TOKEN", "hunter3")])
+}
+
+#[test]
+fn explanations_name_the_winner_and_the_others() {
+    let world = world();
+    let loaded = world.load().unwrap();
+    let keys = [
+        "servers.fs.env.TOKEN",
+        "servers.fs.env.API_KEY",
+        "servers.fs.timeout",
+        "servers.fs",
+        "servers.mine.command",
+        "servers.fz.command",
+        "listen",
+        "llm.api_key",
+        "exposure.mode",
+        "exposure.mod",
+    ];
+    let text: String = keys.iter().map(|key| explain(&loaded, key).to_string()).collect();
+    assert!(!text.contains("hunter") && !text.contains("written-out") && !text.contains("0123"), "{text}");
+    expect![[r#""#]].assert_eq(&world.short(&text));
+}
+
+#[test]
+fn shown_configurations_hold_no_secret() {
+    let world = world();
+    let loaded = world.load().unwrap();
+    let written = serde_json::to_string_pretty(&show(&loaded, View::Written)).unwrap();
+    expect![[r#""#]].assert_eq(&world.short(&written));
+    let resolved = show(&loaded, View::Resolved);
+    assert_eq!(resolved["servers"]["fs"]["env"]["TOKEN"], "${USER_TOKEN}");
+    assert_eq!(resolved["servers"]["fs"]["env"]["API_KEY"], "(hidden)");
+    assert_eq!(resolved["servers"]["mine"]["state"], "needs_trust");
+    assert_eq!(resolved["listen"], "127.0.0.1:9001");
+    for text in [written, resolved.to_string()] {
+        assert!(!text.contains("hunter") && !text.contains("written-out") && !text.contains("0123"), "{text}");
+    }
+}
+
+#[test]
+fn every_written_setting_has_an_origin() {
+    let world = world();
+    let origins = world.load().unwrap().origins();
+    let lines: String = origins.iter().map(|(key, origin)| format!("{key}: {origin}\n")).collect();
+    expect![[r#""#]].assert_eq(&world.short(&lines));
+}
