@@ -5,6 +5,7 @@ mod brain;
 mod real;
 mod sockets;
 mod streams;
+mod tls;
 
 use brain::{Journal, Seen};
 use serde_json::{Value, json};

@@ -1,10 +1,13 @@
 //! The small server on a WebSocket.
+#![allow(clippy::result_large_err, reason = "the library's type")]
 
 use crate::brain::{Act, Journal, Seen, think, written};
 use futures_util::{SinkExt, StreamExt};
 use http::StatusCode;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
@@ -34,7 +37,27 @@ pub async fn serve(greeting: Greeting) -> (String, Journal) {
     (url, Journal(journal))
 }
 
-#[allow(clippy::result_large_err, reason = "the library's type")]
+/// Starts the server behind TLS; gives its URL.
+pub async fn serve_tls(acceptor: TlsAcceptor) -> (String, Journal) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("wss://localhost:{}/mcp", listener.local_addr().unwrap().port());
+    let (seen, journal) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, seen) = (acceptor.clone(), seen.clone());
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    talk(stream, Greeting::Mcp, seen).await;
+                }
+            });
+        }
+    });
+    (url, Journal(journal))
+}
+
+trait Bytes: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Bytes for T {}
+
 fn greet(
     request: &Request,
     mut response: Response,
@@ -54,7 +77,7 @@ fn greet(
     Ok(response)
 }
 
-async fn talk(stream: TcpStream, greeting: Greeting, seen: mpsc::UnboundedSender<Seen>) {
+async fn talk(stream: impl Bytes, greeting: Greeting, seen: mpsc::UnboundedSender<Seen>) {
     let shaken = tokio_tungstenite::accept_hdr_async(stream, |request: &Request, response: Response| {
         greet(request, response, greeting, &seen)
     });
