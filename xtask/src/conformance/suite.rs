@@ -242,7 +242,7 @@ fn newest(results: &Path, prefix: &str) -> Option<PathBuf> {
         // The time begins with a year; another scenario's longer name does not.
         time.is_some_and(|time| time.len() > 4 && time.as_bytes()[..4].iter().all(u8::is_ascii_digit))
     });
-    let newest = stamped.max_by_key(std::fs::DirEntry::file_name)?;
+    let newest = stamped.max_by_key(fs::DirEntry::file_name)?;
     Some(newest.path().join("checks.json")).filter(|path| path.exists())
 }
 
