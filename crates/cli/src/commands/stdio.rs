@@ -1,0 +1,128 @@
+//! `toolbooth stdio`: an MCP server on standard input and output, joined to one shared gateway.
+//!
+//! The process is a pipe and nothing else: many clients, one gateway, one set of server processes.
+
+use super::{Failure, Outcome};
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::gateway;
+use crate::presence::{Presence, socket_path};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncWriteExt, copy};
+use tokio::net::UnixStream;
+use toolbooth_core::fault::{Blame, Problem};
+
+/// How long a gateway may take to come up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a gateway started for its clients outlives the last of them.
+const LINGER_SECONDS: u64 = 30;
+
+/// Joins a running gateway or starts one.
+pub fn run(global: &Global) -> Outcome {
+    let mut sources = gateway::sources(global).map_err(Failure::usage)?;
+    let loaded = toolbooth_config::load_with_trust(&mut sources).map_err(|failure| Failure::usage(Problem::of(&failure)))?;
+    let data_dir = loaded.settings.data_dir.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(problem(&error.to_string())))?;
+    let outcome = runtime.block_on(async {
+        let stream = join(&data_dir, global).await.map_err(Failure::failed)?;
+        relay(stream).await;
+        Ok(Exit::Ok)
+    });
+    // The reader of standard input is a thread that nothing can wake.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn problem(why: &str) -> Problem {
+    Problem {
+        code: "stdio.no-gateway",
+        blame: Blame::Gateway,
+        message: format!("no gateway could be joined: {why}"),
+        hint: Some("`toolbooth serve` shows what is wrong".into()),
+    }
+}
+
+async fn join(data_dir: &Path, global: &Global) -> Result<UnixStream, Problem> {
+    if let Some(presence) = Presence::find(data_dir)
+        && let Ok(stream) = UnixStream::connect(&presence.socket).await
+    {
+        return Ok(stream);
+    }
+    let mut gateway = start(data_dir, global).map_err(|error| problem(&error.to_string()))?;
+    let started = Instant::now();
+    while started.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(15)).await;
+        if let Ok(stream) = UnixStream::connect(socket_path(data_dir)).await {
+            return Ok(stream);
+        }
+        // Another client may have been quicker; its gateway is as good.
+        if let Ok(Some(status)) = gateway.try_wait()
+            && !status.success()
+            && Presence::find(data_dir).is_none()
+            && started.elapsed() > Duration::from_secs(2)
+        {
+            return Err(problem(&format!("the gateway ended at once ({status})")));
+        }
+    }
+    Err(problem("it did not come up in time"))
+}
+
+/// Starts a gateway that belongs to no client: a session of its own, nothing inherited.
+fn start(data_dir: &Path, global: &Global) -> std::io::Result<std::process::Child> {
+    std::fs::create_dir_all(data_dir)?;
+    let log = std::fs::File::create(data_dir.join("gateway.log"))?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("serve").args(["--listen", "127.0.0.1:0", "--linger", &LINGER_SECONDS.to_string()]);
+    for file in &global.config {
+        command.arg("--config").arg(file);
+    }
+    let folders = [
+        ("--config-dir", &global.config_dir),
+        ("--config-overrides", &global.config_overrides),
+        ("--mcp-config", &global.mcp_config),
+        ("--llm-config", &global.llm_config),
+        ("--env-file", &global.env_file),
+        ("--data-dir", &global.data_dir),
+    ];
+    for (flag, value) in folders {
+        if let Some(value) = value {
+            command.arg(flag).arg(value);
+        }
+    }
+    for pair in &global.set {
+        command.arg("--set").arg(pair);
+    }
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0).spawn()
+}
+
+/// Passes bytes both ways until either side ends.
+async fn relay(stream: UnixStream) {
+    let (mut from_gateway, mut to_gateway) = stream.into_split();
+    let up = async {
+        let _ = copy(&mut tokio::io::stdin(), &mut to_gateway).await;
+        let _ = to_gateway.shutdown().await;
+    };
+    let down = async {
+        let mut stdout = tokio::io::stdout();
+        let mut buffer = vec![0_u8; 64 * 1024];
+        loop {
+            match tokio::io::AsyncReadExt::read(&mut from_gateway, &mut buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(read) => {
+                    if stdout.write_all(&buffer[..read]).await.is_err() || stdout.flush().await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    };
+    tokio::pin!(up, down);
+    tokio::select! {
+        () = &mut up => down.await, // Answers to what was asked last.
+        () = &mut down => {}
+    }
+}

@@ -1,0 +1,173 @@
+//! Putting a gateway together from its configuration.
+
+use crate::arguments::Global;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use toolbooth_config::settings::{AuthMode, NamingStyle as ConfiguredStyle};
+use toolbooth_config::{Loaded, ServerConfigState, Settings, Sources};
+use toolbooth_core::catalog::{Naming, NamingStyle};
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::json::RawJson;
+use toolbooth_core::server::{ServerEntry, Transport};
+use toolbooth_engine::{Engine, Options, ServerPlan, Standing};
+use toolbooth_server::guard::Guard;
+use toolbooth_server::identify::Identity;
+use toolbooth_server::mcp::Door;
+use toolbooth_server::mcp::session::Sessions;
+use toolbooth_store::{Store, StoreUrl};
+use toolbooth_upstream::ServerState;
+use toolbooth_upstream::http::Credential;
+use toolbooth_upstream::open::Surroundings;
+use toolbooth_upstream::peer::Reading;
+use toolbooth_upstream::process::Reaper;
+
+/// What the command line says about where the configuration is.
+pub fn sources(global: &Global) -> Result<Sources, Problem> {
+    let mut sources = Sources::from_process();
+    sources.config_files = global.config.clone();
+    sources.config_dir = global.config_dir.clone();
+    sources.config_overrides = global.config_overrides.clone();
+    sources.mcp_config = global.mcp_config.clone();
+    sources.llm_config = global.llm_config.clone();
+    sources.env_file = global.env_file.clone();
+    sources.data_dir = global.data_dir.clone();
+    for pair in &global.set {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(Problem {
+                code: "usage.set",
+                blame: Blame::Caller,
+                message: format!("`--set {pair}` is no KEY=VALUE"),
+                hint: Some("for example --set naming.style=tool".into()),
+            });
+        };
+        sources.overrides.push((key.to_owned(), value.to_owned()));
+    }
+    Ok(sources)
+}
+
+/// What the servers of a configuration are to do. Without any, the bundled ones stand in.
+pub fn plans(loaded: &Loaded) -> Vec<ServerPlan> {
+    if loaded.is_empty_of_servers() {
+        return bundled();
+    }
+    loaded
+        .servers
+        .iter()
+        .map(|server| ServerPlan {
+            name: server.name.clone(),
+            hash: server.hash.clone(),
+            standing: match &server.state {
+                ServerConfigState::Ready(entry) => run(entry),
+                ServerConfigState::Disabled(_) => Standing::Idle(ServerState::Disabled),
+                ServerConfigState::NeedsTrust { .. } => Standing::Idle(ServerState::NeedsTrust),
+                ServerConfigState::Broken(finding) => Standing::Idle(ServerState::ConfigError(finding.problem())),
+            },
+        })
+        .collect()
+}
+
+fn run(entry: &ServerEntry) -> Standing {
+    match Credential::fixed(&entry.auth) {
+        Some(credential) => Standing::Run(Arc::new(entry.clone()), credential),
+        None => Standing::Idle(ServerState::ConfigError(Problem {
+            code: "config.bad-credential",
+            blame: Blame::Gateway,
+            message: format!("the credential of `{}` holds what a header may not", entry.name),
+            hint: Some("look for line ends in the variable it comes from".into()),
+        })),
+    }
+}
+
+fn bundled() -> Vec<ServerPlan> {
+    let names = crate::demo::NAMES.iter().filter_map(|name| name.parse().ok());
+    names
+        .map(|name: toolbooth_core::names::ServerName| {
+            let transport = Transport::Bundled(name.to_string());
+            let entry = ServerEntry::with_defaults(name.clone(), transport);
+            ServerPlan { name, hash: "bundled".into(), standing: Standing::Run(Arc::new(entry), Credential::None) }
+        })
+        .collect()
+}
+
+fn naming(settings: &Settings) -> Naming {
+    let style = match settings.naming.style {
+        ConfiguredStyle::ServerTool => NamingStyle::ServerTool,
+        ConfiguredStyle::McpServerTool => NamingStyle::McpServerTool,
+        ConfiguredStyle::ServerDoubleTool => NamingStyle::ServerDoubleTool,
+        ConfiguredStyle::McpDotted => NamingStyle::Dotted,
+        ConfiguredStyle::Tool => NamingStyle::Bare,
+    };
+    Naming { style, max_length: usize::from(settings.naming.max_length) }
+}
+
+fn surroundings(settings: &Settings, sources: &Sources) -> Surroundings {
+    let roots = (!settings.roots.is_empty()).then(|| {
+        let roots: Vec<_> = settings.roots.iter().map(|uri| serde_json::json!({ "uri": uri })).collect();
+        RawJson::from_value(&serde_json::json!({ "roots": roots }))
+    });
+    Surroundings {
+        host_environment: sources.env.clone(),
+        allowed_environment: settings.environment.clone(),
+        reaper: Reaper::current_exe(),
+        own_executable: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("toolbooth")),
+        roots,
+        answer_limit: usize::try_from(settings.limits.upstream_bytes).unwrap_or(usize::MAX),
+    }
+}
+
+/// Opens the store that the settings name.
+pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> {
+    let url: StoreUrl = match &settings.store.url {
+        Some(url) => url.expose().parse().map_err(|error| Problem::of(&error))?,
+        None => StoreUrl::Sqlite(settings.data_dir.join("toolbooth.db")),
+    };
+    toolbooth_store::open(&url).await.map_err(|error| Problem::of(&error))
+}
+
+/// The engine of a configuration.
+pub async fn engine(loaded: &Loaded, sources: &Sources, store: Arc<dyn Store>) -> Result<Arc<Engine>, Problem> {
+    let settings = &loaded.settings;
+    let options = Options { naming: naming(settings), max_call: settings.limits.max_call_seconds };
+    Engine::start(options, store, surroundings(settings, sources), plans(loaded))
+        .await
+        .map_err(|error| Problem::of(&error))
+}
+
+/// Who calls, by the settings. What is not built refuses to start rather than let everyone in.
+pub fn identity(settings: &Settings, sources: &Sources) -> Result<Identity, Problem> {
+    if settings.auth.mode != AuthMode::Local {
+        return Err(Problem {
+            code: "auth.not-built",
+            blame: Blame::Gateway,
+            message: "only `auth.mode = \"local\"` is built into this version".into(),
+            hint: Some("remove `auth.mode`, and listen on loopback".into()),
+        });
+    }
+    if !settings.listen.is_loopback() {
+        return Err(Problem {
+            code: "auth.local-beyond-loopback",
+            blame: Blame::Gateway,
+            message: format!("in `local` mode everyone who can reach {} would be you", settings.listen.0),
+            hint: Some("listen on 127.0.0.1".into()),
+        });
+    }
+    let user = sources.env.get("USER").filter(|user| !user.is_empty()).cloned();
+    Ok(Identity::local(&user.unwrap_or_else(|| nix::unistd::getuid().to_string())))
+}
+
+/// The MCP door of a gateway.
+pub fn door(engine: Arc<Engine>, settings: &Settings, identity: Identity) -> Arc<Door> {
+    let public = settings.public_url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
+    let mut hosts = settings.allowed_hosts.clone();
+    hosts.extend(public.and_then(|uri| uri.host().map(str::to_owned)));
+    Arc::new(Door {
+        engine,
+        guard: Guard { hosts, origins: settings.allowed_origins.clone() },
+        identity,
+        sessions: Sessions::new(usize::try_from(settings.limits.sessions).unwrap_or(usize::MAX)),
+        body_limit: usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX),
+        reading: Reading::MayStream,
+        keep_alive: Duration::from_secs(15),
+    })
+}

@@ -1,0 +1,67 @@
+//! The presence of a running gateway in its data folder: where to reach it.
+
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What a running gateway leaves in its data folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Presence {
+    /// Its address.
+    pub url: String,
+    /// Its process.
+    pub pid: u32,
+    /// The socket that `toolbooth stdio` joins.
+    pub socket: PathBuf,
+    /// Its version.
+    pub version: String,
+}
+
+fn file(data_dir: &Path) -> PathBuf {
+    data_dir.join("gateway.json")
+}
+
+/// The longest path a socket may have.
+const MAX_SOCKET_PATH: usize = 100;
+
+/// Where the socket of a data folder is. Paths too long for a socket move to the temporary folder.
+pub fn socket_path(data_dir: &Path) -> PathBuf {
+    let beside = data_dir.join("gateway.sock");
+    if beside.as_os_str().len() <= MAX_SOCKET_PATH {
+        return beside;
+    }
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(data_dir.as_os_str().as_encoded_bytes());
+    let name: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let user = nix::unistd::getuid();
+    std::env::temp_dir().join(format!("toolbooth-{user}-{name}.sock"))
+}
+
+impl Presence {
+    /// Writes it, for the owner alone.
+    pub fn announce(&self, data_dir: &Path) -> io::Result<()> {
+        let path = file(data_dir);
+        let draft = path.with_extension("json.new");
+        std::fs::write(&draft, serde_json::to_vec(self)?)?;
+        std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600))?;
+        std::fs::rename(draft, path)
+    }
+
+    /// The gateway that runs on this data folder, if one does.
+    pub fn find(data_dir: &Path) -> Option<Self> {
+        let text = std::fs::read(file(data_dir)).ok()?;
+        let presence: Self = serde_json::from_slice(&text).ok()?;
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(presence.pid).ok()?);
+        nix::sys::signal::kill(pid, None).ok()?;
+        Some(presence)
+    }
+
+    /// Takes it away again.
+    pub fn withdraw(&self, data_dir: &Path) {
+        if Self::find(data_dir).as_ref() == Some(self) {
+            let _ = std::fs::remove_file(file(data_dir));
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
