@@ -20,7 +20,8 @@ pub(crate) fn settings(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) 
     for (key, globs) in [("allow_tools", &settings.allow_tools), ("deny_tools", &settings.deny_tools)] {
         for glob in globs {
             if globset::Glob::new(glob).is_err() {
-                let finding = Finding::error("config.bad-glob", format!("`{key}`: `{glob}` is not a pattern"));
+                let finding =
+                    Finding::error("config.bad-glob", format!("`{key}`: `{glob}` is not a pattern"));
                 fail(desk, merged, &[key], finding);
             }
         }
@@ -102,7 +103,8 @@ fn addresses(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
         add(&["events", "webhooks"], Some(webhook.url.expose()));
     }
     for (path, url) in addresses {
-        let fits = url::Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let fits =
+            url::Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         if !fits {
             let sentence = format!("`{}` is not an http or https address", path.join("."));
             let finding = located(desk, merged, &path, Finding::error("config.bad-url", sentence));
@@ -114,7 +116,12 @@ fn addresses(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
 fn ranges(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
     let ranges = [
         (["exposure", "max_tools_per_search"], u64::from(settings.exposure.max_tools_per_search), 1, 50),
-        (["exposure", "summary_description_limit"], u64::from(settings.exposure.summary_description_limit), 1, 10_000),
+        (
+            ["exposure", "summary_description_limit"],
+            u64::from(settings.exposure.summary_description_limit),
+            1,
+            10_000,
+        ),
         (["naming", "max_length"], u64::from(settings.naming.max_length), 16, 256),
         (["lint", "min_score"], u64::from(settings.lint.min_score), 0, 100),
         (["retry", "attempts"], u64::from(settings.retry.attempts), 1, 20),
@@ -131,7 +138,8 @@ fn ranges(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
     let factor = settings.retry.factor;
     if !(1.0..=100.0).contains(&factor) {
         let sentence = format!("`retry.factor` is from 1 to 100, not {factor}");
-        let finding = located(desk, merged, &["retry", "factor"], Finding::error("config.out-of-range", sentence));
+        let finding =
+            located(desk, merged, &["retry", "factor"], Finding::error("config.out-of-range", sentence));
         desk.findings.push(finding);
     }
 }
@@ -140,21 +148,21 @@ fn ranges(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
 pub(crate) fn rule(desk: &mut Desk<'_>, rule: &Rule, mark: Mark) {
     for glob in &rule.tools.names {
         if globset::Glob::new(glob).is_err() {
-            let sentence = format!("policy rules: `{glob}` is not a pattern for tool names");
+            let sentence = format!("`policy.rules`: `{glob}` is not a pattern for tool names");
             let finding = Finding::error("config.bad-glob", sentence).at(&desk.texts, mark);
             desk.fatal(finding);
         }
     }
     for (pointer, pattern) in &rule.arguments {
         if !pointer.is_empty() && !pointer.starts_with('/') {
-            let sentence = format!("policy rules: `{pointer}` is not a JSON pointer");
+            let sentence = format!("`policy.rules`: `{pointer}` is not a JSON pointer");
             let finding = Finding::error("config.bad-pointer", sentence)
                 .at(&desk.texts, mark)
                 .hint(format!("did you mean `/{pointer}`?"));
             desk.fatal(finding);
         }
         if regex::Regex::new(pattern).is_err() {
-            let sentence = format!("policy rules: `{pattern}` is not a regular expression");
+            let sentence = format!("`policy.rules`: `{pattern}` is not a regular expression");
             let finding = Finding::error("config.bad-regex", sentence).at(&desk.texts, mark);
             desk.fatal(finding);
         }

@@ -43,8 +43,17 @@ pub(crate) const SERVER_KEYS: [&str; 4] = ["servers", "mcpServers", "mcp_servers
 const REACHING: [&str; 8] = ["command", "cmd", "url", "uri", "endpoint", "serverUrl", "httpUrl", "bundled"];
 
 /// Keys that other programs write into an entry and that mean nothing here.
-const MEANINGLESS: [&str; 9] =
-    ["name", "title", "displayName", "gallery", "allow_edit", "poll_interval", "alwaysAllow", "autoApprove", "dev"];
+const MEANINGLESS: [&str; 9] = [
+    "name",
+    "title",
+    "displayName",
+    "gallery",
+    "allow_edit",
+    "poll_interval",
+    "alwaysAllow",
+    "autoApprove",
+    "dev",
+];
 
 /// Keys that are comments wherever they stand.
 pub(crate) fn is_comment(key: &str) -> bool {
@@ -135,14 +144,17 @@ impl Splitter<'_> {
     fn whole(&mut self, members: Vec<(Key, Node)>) {
         for (key, node) in members {
             match key.text.as_str() {
-                name if is_comment(name) => {}
+                // `x-…` is where YAML files keep what they refer to elsewhere.
+                name if is_comment(name) || name.starts_with("x-") => {}
                 "servers" | "mcpServers" | "mcp_servers" => self.servers(node),
                 "mcp" => self.mcp(node),
                 "tools" => self.tools(key, node),
                 // Other programs ask for these values; here they come from variables.
                 "inputs" => {}
                 "lazyLoading" => self.lazy_loading(key.mark, &node),
-                "alwaysLoadTools" => self.setting(&["exposure", "always_load_tools"], key.mark, substrings(node)),
+                "alwaysLoadTools" => {
+                    self.setting(&["exposure", "always_load_tools"], key.mark, substrings(node))
+                }
                 "summaryDescriptionLimit" => {
                     self.setting(&["exposure", "summary_description_limit"], key.mark, node);
                 }
@@ -161,18 +173,26 @@ impl Splitter<'_> {
         let earlier = self.split.settings.get(&key.text).is_some();
         if earlier {
             let sentence = format!("`{}` stands in this file twice", key.text);
-            self.split.findings.push(Finding::error("config.duplicate-key", sentence).at(self.texts, key.mark));
+            self.split
+                .findings
+                .push(Finding::error("config.duplicate-key", sentence).at(self.texts, key.mark));
         }
         let (text, mark) = (key.text, key.mark);
         self.setting(&[&text], mark, node);
     }
 
     fn exposure(&mut self, key: Key, node: Node) {
+        let mark = node.mark;
         let Value::Map(members) = node.value else { return self.keep(key, node) };
+        if self.split.settings.get("exposure").is_none() {
+            self.setting(&["exposure"], key.mark, Node::empty_map(mark));
+        }
         for (inner, node) in members {
             match inner.text.as_str() {
                 "lazyLoading" => self.lazy_loading(inner.mark, &node),
-                "alwaysLoadTools" => self.setting(&["exposure", "always_load_tools"], inner.mark, substrings(node)),
+                "alwaysLoadTools" => {
+                    self.setting(&["exposure", "always_load_tools"], inner.mark, substrings(node))
+                }
                 name => self.setting(&["exposure", name], inner.mark, node.clone()),
             }
         }
@@ -199,7 +219,9 @@ impl Splitter<'_> {
                 name if is_comment(name) => {}
                 name => {
                     let sentence = format!("unknown key `{name}` in `mcp`");
-                    self.split.findings.push(Finding::warning("config.unknown-key", sentence).at(self.texts, key.mark));
+                    self.split
+                        .findings
+                        .push(Finding::warning("config.unknown-key", sentence).at(self.texts, key.mark));
                 }
             }
         }
@@ -220,7 +242,9 @@ impl Splitter<'_> {
                 "default_server" | "server" | "tool" => {}
                 name => {
                     let sentence = format!("unknown key `{name}` in `tools.mcp`");
-                    self.split.findings.push(Finding::error("config.unknown-key", sentence).at(self.texts, key.mark));
+                    self.split
+                        .findings
+                        .push(Finding::error("config.unknown-key", sentence).at(self.texts, key.mark));
                 }
             }
         }
@@ -248,7 +272,9 @@ impl Splitter<'_> {
             Value::Null => {}
             _ => {
                 let sentence = format!("`servers` is a map from names to entries, found {}", node.kind());
-                self.split.findings.push(Finding::error("config.wrong-type", sentence).at(self.texts, node.mark));
+                self.split
+                    .findings
+                    .push(Finding::error("config.wrong-type", sentence).at(self.texts, node.mark));
             }
         }
     }
@@ -266,7 +292,8 @@ impl Splitter<'_> {
 
     fn server(&mut self, name: Key, mut node: Node, flavor: Flavor) {
         if let Some(members) = node.members_mut() {
-            if let Some((key, _)) = members.iter().find(|(k, _)| matches!(k.text.as_str(), "alwaysAllow" | "autoApprove"))
+            if let Some((key, _)) =
+                members.iter().find(|(k, _)| matches!(k.text.as_str(), "alwaysAllow" | "autoApprove"))
             {
                 let sentence = format!("server `{}`: `{}` is not taken over", name.text, key.text);
                 let finding = Finding::warning("config.ignored-key", sentence)

@@ -10,8 +10,24 @@ const PREFIX: &str = "TOOLBOOTH_";
 
 /// Variables that commands read themselves.
 const RESERVED: [&str; 18] = [
-    "URL", "TOKEN", "CONFIG", "CONFIG_FILE", "CONFIG_DIR", "CONFIG_OVERRIDES", "MCP_CONFIG", "LLM_CONFIG", "LOG",
-    "USER", "SESSION", "PERSONA", "HOME", "TRUST", "JSON", "COLOR", "REAPER", "DEMO",
+    "URL",
+    "TOKEN",
+    "CONFIG",
+    "CONFIG_FILE",
+    "CONFIG_DIR",
+    "CONFIG_OVERRIDES",
+    "MCP_CONFIG",
+    "LLM_CONFIG",
+    "LOG",
+    "USER",
+    "SESSION",
+    "PERSONA",
+    "HOME",
+    "TRUST",
+    "JSON",
+    "COLOR",
+    "REAPER",
+    "DEMO",
 ];
 
 /// The settings that variables name. Paths are known from the settings' own schema.
@@ -37,7 +53,8 @@ pub(crate) fn from_variables(
         let mark = Mark::new(id, 0, 0);
         let Some(path) = known.get(&rest.replace("__", "_")) else {
             let mut finding =
-                Finding::warning("config.unknown-variable", format!("`{name}` is not a setting")).at(texts, mark);
+                Finding::warning("config.unknown-variable", format!("`{name}` is not a setting"))
+                    .at(texts, mark);
             finding.hint = nearest(rest, known.keys().map(String::as_str))
                 .map(|near| format!("did you mean `{PREFIX}{near}`?"));
             findings.push(finding);

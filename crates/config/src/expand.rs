@@ -68,9 +68,9 @@ impl ExpandError {
     /// What to write instead.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unset(name) => {
-                Some(format!("set `{name}`, name a file with --env-file, or give a default: `${{{name}:-...}}`"))
-            }
+            Self::Unset(name) => Some(format!(
+                "set `{name}`, name a file with --env-file, or give a default: `${{{name}:-...}}`"
+            )),
             Self::Unclosed | Self::Name(_) => {
                 Some("write `${NAME}` or `${NAME:-default}`, and `$$` for a plain dollar sign".to_owned())
             }

@@ -140,7 +140,8 @@ fn server(loaded: &Loaded, key: &str, rest: &str) -> Explanation {
         }
     }
     if !server.shadowed.is_empty() {
-        let note = format!("the entry at {} counts whole; nothing of the others is in it", server.origin.place());
+        let note =
+            format!("the entry at {} counts whole; nothing of the others is in it", server.origin.place());
         explanation.notes.push(note);
     }
     if server.state.as_str() != "ready" {

@@ -1,6 +1,7 @@
 //! How single fields are read and shown: secrets, seconds, one-or-many, words.
 
 use crate::read::{ONE_OR_MANY, SECRET};
+use crate::secrets::hide;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -96,26 +97,30 @@ pub(crate) mod secret {
     use super::*;
 
     pub(crate) fn serialize<S: Serializer>(text: &SecretText, serializer: S) -> Result<S::Ok, S::Error> {
-        // Nothing was expanded, so the template is the secret itself.
-        let literal = text.shown() == text.expose();
-        serializer.serialize_str(if literal { HIDDEN } else { text.shown() })
+        serializer.serialize_str(text.shown())
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretText, D::Error> {
-        SecretField::deserialize(deserializer).map(|field| field.0)
+        SecretField::deserialize(deserializer).map(|field| hide(field.0))
     }
 }
 
-/// Fields of type `Option<SecretText>` whose literal value is shown, such as addresses.
+/// Fields of type `Option<SecretText>` whose literal value is shown, such as addresses, but for what is secret in it.
 pub(crate) mod text_option {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer>(text: &Option<SecretText>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        text: &Option<SecretText>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         text.as_ref().map(SecretText::shown).serialize(serializer)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SecretText>, D::Error> {
-        Ok(Option::<SecretField>::deserialize(deserializer)?.map(|field| field.0))
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<SecretText>, D::Error> {
+        Ok(Option::<SecretField>::deserialize(deserializer)?
+            .map(|field| crate::secrets::hide_in_address(field.0)))
     }
 }
 
@@ -123,15 +128,20 @@ pub(crate) mod text_option {
 pub(crate) mod secret_option {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer>(text: &Option<SecretText>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        text: &Option<SecretText>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match text {
             Some(text) => secret::serialize(text, serializer),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SecretText>, D::Error> {
-        Ok(Option::<SecretField>::deserialize(deserializer)?.map(|field| field.0))
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<SecretText>, D::Error> {
+        Ok(Option::<SecretField>::deserialize(deserializer)?.map(|field| hide(field.0)))
     }
 }
 
@@ -143,16 +153,18 @@ pub(crate) mod secret_map {
         map: &BTreeMap<String, SecretText>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(map.iter().map(|(name, text)| {
-            (name, if text.shown() == text.expose() { HIDDEN } else { text.shown() })
-        }))
+        serializer.collect_map(
+            map.iter().map(|(name, text)| {
+                (name, if text.shown() == text.expose() { HIDDEN } else { text.shown() })
+            }),
+        )
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<BTreeMap<String, SecretText>, D::Error> {
         let map = BTreeMap::<String, ScalarField>::deserialize(deserializer)?;
-        Ok(map.into_iter().map(|(name, field)| (name, field.0)).collect())
+        Ok(map.into_iter().map(|(name, field)| (name, hide(field.0))).collect())
     }
 }
 
@@ -240,14 +252,19 @@ pub(crate) mod seconds {
 pub(crate) mod seconds_option {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match time {
             Some(time) => show_seconds(*time, serializer),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
         Ok(Option::<Seconds>::deserialize(deserializer)?.map(|field| field.0))
     }
 }
@@ -278,11 +295,55 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     }
 }
 
+/// The schema of a text or a list of texts.
+pub(crate) enum TextOrTexts {}
+
+impl schemars::JsonSchema for TextOrTexts {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TextOrTexts".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }]
+        })
+    }
+}
+
+/// The schema of a time.
+pub(crate) enum Time {}
+
+impl schemars::JsonSchema for Time {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "anyOf": [
+                { "type": "number", "minimum": 0, "maximum": 86400 },
+                { "type": "string", "pattern": "^[0-9.]+ *(ms|s|m|min|h)?$" }
+            ]
+        })
+    }
+}
+
 /// Lists for which a single value may stand.
 pub(crate) mod one_or_many {
     use super::*;
 
-    pub(crate) fn serialize<T: Serialize, S: Serializer>(items: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<T: Serialize, S: Serializer>(
+        items: &[T],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         items.serialize(serializer)
     }
 

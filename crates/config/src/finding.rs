@@ -62,7 +62,10 @@ pub struct Snippet {
 
 impl fmt::Debug for Snippet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snippet").field("before", &self.before).field("width", &self.width).finish_non_exhaustive()
+        f.debug_struct("Snippet")
+            .field("before", &self.before)
+            .field("width", &self.width)
+            .finish_non_exhaustive()
     }
 }
 
@@ -199,7 +202,8 @@ impl Fault for Finding {
 
 /// Draws a finding for a terminal, with its line and a caret under the part it is about.
 pub fn render(finding: &Finding) -> String {
-    let mut out = format!("{}[{}]: {}\n", finding.severity.as_str(), finding.code, printable(&finding.message));
+    let mut out =
+        format!("{}[{}]: {}\n", finding.severity.as_str(), finding.code, printable(&finding.message));
     let placed = finding.file.is_some() || finding.via.is_some();
     if placed {
         let gutter = finding.line.to_string().len();
@@ -208,7 +212,9 @@ pub fn render(finding: &Finding) -> String {
             draw(&mut out, finding, snippet, gutter);
         }
     }
-    if let Some(hint) = &finding.hint {
+    // What stands under the caret need not be said again.
+    let said = finding.snippet.is_some() && finding.label == finding.hint;
+    if let Some(hint) = finding.hint.as_ref().filter(|_| !said) {
         out.push_str(&format!("hint: {}\n", printable(hint)));
     }
     out
@@ -224,7 +230,8 @@ fn draw(out: &mut String, finding: &Finding, snippet: &Snippet, gutter: usize) {
     let width = snippet.width.min(LINE_WIDTH.saturating_sub(before)).max(1);
     let label = finding.label.as_deref().map(printable).unwrap_or_default();
     out.push_str(&format!("{:gutter$} |\n", ""));
-    out.push_str(&format!("{} | {}\n", finding.line, line.trim_end()));
+    out.push_str(format!("{} | {line}", finding.line).trim_end());
+    out.push('\n');
     let caret = format!("{:gutter$} | {:before$}{} {label}", "", "", "^".repeat(width));
     out.push_str(caret.trim_end());
     out.push('\n');

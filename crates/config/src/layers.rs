@@ -95,7 +95,8 @@ pub(crate) fn kind_of(path: &Path) -> FileKind {
 fn in_config_dirs(sources: &Sources, path: &Path) -> PathBuf {
     let bare = path.components().count() == 1;
     let dirs = [&sources.config_overrides, &sources.config_dir];
-    let found = dirs.into_iter().flatten().map(|dir| sources.absolute(dir).join(path)).find(|path| path.is_file());
+    let found =
+        dirs.into_iter().flatten().map(|dir| sources.absolute(dir).join(path)).find(|path| path.is_file());
     match found {
         Some(found) if bare => found,
         _ => sources.absolute(path),
@@ -106,6 +107,10 @@ fn keep_last(files: Vec<Planned>) -> Vec<Planned> {
     let mut kept: Vec<(PathBuf, Planned)> = Vec::new();
     for file in files {
         let same = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
+        // Standing in one's own configuration folder does not make its files somebody else's.
+        if file.layer == Layer::Project && kept.iter().any(|(path, _)| *path == same) {
+            continue;
+        }
         kept.retain(|(path, _)| *path != same);
         kept.push((same, file));
     }

@@ -15,11 +15,12 @@ use crate::texts::Texts;
 use crate::trust::{Preview, TrustBook, TrustError};
 use crate::{resolve, schema};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use toolbooth_core::names::ServerName;
 
 /// A configuration, loaded.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Loaded {
     /// Every setting.
     pub settings: Settings,
@@ -71,7 +72,10 @@ fn sentence(findings: &[Finding]) -> String {
 
 impl toolbooth_core::fault::Fault for LoadFailure {
     fn code(&self) -> &'static str {
-        self.findings.iter().find(|finding| finding.is_error()).map_or("config.failed", |finding| finding.code)
+        self.findings
+            .iter()
+            .find(|finding| finding.is_error())
+            .map_or("config.failed", |finding| finding.code)
     }
 
     fn blame(&self) -> toolbooth_core::fault::Blame {
@@ -94,7 +98,30 @@ pub(crate) struct Document {
     pub settings_trusted: bool,
 }
 
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What was written may hold secrets that only the typed values know to hide.
+        f.debug_struct("Loaded")
+            .field("settings", &self.settings)
+            .field("servers", &self.servers)
+            .field("findings", &self.findings)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Loaded {
+    /// The variables that a child process gets besides its own `env`: those that `environment` lists.
+    pub fn base_environment(&self) -> Variables {
+        let listed = |name: &str| {
+            self.settings.environment.iter().any(|wanted| match wanted.strip_suffix('*') {
+                Some(start) => name.starts_with(start),
+                None => name == wanted,
+            })
+        };
+        let pairs = self.variables.iter().filter(|(name, _)| listed(name));
+        Variables::new(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
     /// Whether no file names any server, so that the bundled ones may stand in.
     pub fn is_empty_of_servers(&self) -> bool {
         self.servers.is_empty() && !self.findings.iter().any(|finding| finding.code == "config.bad-name")
@@ -112,7 +139,9 @@ impl Loaded {
 
     /// Trusts everything that waits for it, below `under` if given, and says how many things that were.
     pub fn trust_into(&self, book: &mut TrustBook, under: Option<&Path>) -> usize {
-        let wanted = |file: &Path| under.is_none_or(|under| file.starts_with(under) || file == under);
+        let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let under = under.map(whole);
+        let wanted = |file: &Path| under.as_ref().is_none_or(|under| whole(file).starts_with(under));
         let mut count = 0;
         for server in &self.servers {
             if let (servers::ServerConfigState::NeedsTrust { entry_preview, .. }, Some(file)) =
@@ -158,14 +187,16 @@ fn trust_finding(error: &TrustError) -> Finding {
 
 /// Loads the configuration.
 pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
-    let mut desk = Desk { sources, texts: Texts::default(), findings: Vec::new(), fatal: false, files: Vec::new() };
+    let mut desk =
+        Desk { sources, texts: Texts::default(), findings: Vec::new(), fatal: false, files: Vec::new() };
     let mut variables = desk.variables();
     let documents = desk.documents(&variables);
     let arguments = environment::from_arguments(&mut desk.texts, &sources.overrides);
     if desk.fatal {
         return Err(desk.failure());
     }
-    let (server_arguments, arguments) = arguments.into_iter().partition(|argument| argument.path[0] == "servers");
+    let (server_arguments, arguments) =
+        arguments.into_iter().partition(|argument| argument.path[0] == "servers");
     let resolved = resolve::settings(&mut desk, &documents, arguments, &mut variables);
     if desk.fatal {
         return Err(desk.failure());
@@ -228,7 +259,7 @@ impl Desk<'_> {
             match std::fs::read(&path) {
                 Ok(bytes) => match parse::dotenv::parse(&mut self.texts, &path, &bytes) {
                     Ok(more) => variables.add_missing(more),
-                    Err(finding) => self.fatal(finding),
+                    Err(finding) => self.fatal(*finding),
                 },
                 Err(error) => self.fatal(unreadable(&path, &error, "the file of variables")),
             }
@@ -271,7 +302,7 @@ impl Desk<'_> {
         let node = match parse::parse(&mut self.texts, &path, &bytes) {
             Ok(node) => node,
             Err(finding) => {
-                self.fatal(finding);
+                self.fatal(*finding);
                 return None;
             }
         };
@@ -283,22 +314,27 @@ impl Desk<'_> {
 
     fn environment(&mut self, variables: &Variables) -> Option<Document> {
         let env = variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let (settings, mut findings) = environment::from_variables(&mut self.texts, &env, schema::setting_paths);
+        let (settings, mut findings) =
+            environment::from_variables(&mut self.texts, &env, schema::setting_paths);
         self.findings.append(&mut findings);
-        let split = Split { settings: settings?, servers: Vec::new(), twice: Vec::new(), findings: Vec::new() };
+        let split =
+            Split { settings: settings?, servers: Vec::new(), twice: Vec::new(), findings: Vec::new() };
         let kind = FileKind::Whole;
         Some(Document { layer: Layer::Environment, path: None, kind, split, settings_trusted: true })
     }
 
     /// A folder that was named must be there, or a slip in its name would pass in silence.
     fn missing_folders(&mut self) {
-        let named =
-            [("--config-dir", &self.sources.config_dir), ("--config-overrides", &self.sources.config_overrides)];
+        let named = [
+            ("--config-dir", &self.sources.config_dir),
+            ("--config-overrides", &self.sources.config_overrides),
+        ];
         for (flag, path) in named {
             let Some(path) = path.as_ref().map(|path| self.sources.absolute(path)) else { continue };
             if !path.exists() {
                 self.fatal(
-                    Finding::error("config.no-folder", format!("the folder of {flag} does not exist")).in_file(path),
+                    Finding::error("config.no-folder", format!("the folder of {flag} does not exist"))
+                        .in_file(path),
                 );
             }
         }
@@ -339,7 +375,9 @@ fn is_absent(error: &std::io::Error) -> bool {
 
 pub(crate) fn unreadable(path: &Path, error: &std::io::Error, what: &str) -> Finding {
     let (code, reason) = match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => ("config.no-file", "does not exist"),
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+            ("config.no-file", "does not exist")
+        }
         std::io::ErrorKind::PermissionDenied => ("config.unreadable", "may not be read by this user"),
         std::io::ErrorKind::IsADirectory => ("config.unreadable", "is a folder"),
         _ => ("config.unreadable", "could not be read"),

@@ -3,7 +3,7 @@
 use crate::expand::references;
 use crate::fields::HIDDEN;
 use crate::node::{Node, Value};
-use crate::secrets::{looks_secret, sounds_secret};
+use crate::secrets::{looks_secret, masked_address, masked_args, sounds_secret};
 use serde_json::Value as Json;
 
 /// The value behind a dotted key; where keys hold dots, the longest that fits is meant.
@@ -60,12 +60,42 @@ pub(crate) fn masked(key: &str, node: &Node) -> Json {
         Value::Text(text) => {
             let literal = references(text.shown()).is_empty();
             let secret = (sounds_secret(key) && !HARMLESS.contains(&key)) || looks_secret(text.shown());
-            Json::from(if literal && secret { HIDDEN } else { text.shown() })
+            match masked_address(text.shown()) {
+                _ if literal && secret => Json::from(HIDDEN),
+                Some(address) => Json::from(address),
+                None => Json::from(text.shown()),
+            }
         }
+        Value::List(elements) if matches!(key, "args" | "command") => {
+            let texts: Option<Vec<&str>> = elements.iter().map(shown_text).collect();
+            texts.map_or_else(|| node.shown(), |texts| Json::from(masked_args(texts)))
+        }
+        // The path of a webhook's address is its password.
+        Value::List(elements) if key == "webhooks" => elements
+            .iter()
+            .map(|element| match element.members() {
+                Some(members) => members
+                    .iter()
+                    .map(|(key, node)| {
+                        let name = if key.text == "url" { "secret" } else { &key.text };
+                        (key.text.clone(), masked(name, node))
+                    })
+                    .collect::<serde_json::Map<_, _>>()
+                    .into(),
+                None => masked("secret", element),
+            })
+            .collect(),
         Value::List(elements) => elements.iter().map(|element| masked(key, element)).collect(),
-        Value::Map(members) => {
-            Json::Object(members.iter().map(|(key, node)| (key.text.clone(), masked(&key.text, node))).collect())
-        }
+        Value::Map(members) => Json::Object(
+            members.iter().map(|(key, node)| (key.text.clone(), masked(&key.text, node))).collect(),
+        ),
         _ => node.shown(),
+    }
+}
+
+fn shown_text(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Text(text) => Some(text.shown()),
+        _ => None,
     }
 }

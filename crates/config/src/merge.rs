@@ -105,19 +105,21 @@ impl<'a> Merger<'a> {
         let Some((_, mark)) = protected else { return true };
         let sentence = format!("a project file may not change `{}`: it is enforced", path.join("."));
         let hint = format!("enforced at {}", self.texts.place(*mark));
-        let finding = Finding::error("config.enforced", sentence).at(self.texts, key.mark).about(path.join("."));
+        let finding =
+            Finding::error("config.enforced", sentence).at(self.texts, key.mark).about(path.join("."));
         self.findings.push(finding.hint(hint));
         false
     }
 }
 
 fn united(earlier: &Node, later: Node) -> Node {
-    match (&earlier.value, later.value) {
-        (Value::List(first), Value::List(second)) => {
-            Node { value: Value::List(first.iter().cloned().chain(second).collect()), mark: later.mark }
-        }
-        (_, value) => Node { value, mark: later.mark },
-    }
+    let mark = later.mark;
+    let listed = |node: Node| match node.value {
+        Value::List(elements) => elements,
+        _ => vec![node],
+    };
+    let all = listed(earlier.clone()).into_iter().chain(listed(later)).collect();
+    Node { value: Value::List(all), mark }
 }
 
 /// One entry laid over another, field by field; lists are replaced.

@@ -212,7 +212,9 @@ impl Node {
         let [step, rest @ ..] = path else { return false };
         match (&mut self.value, step) {
             (Value::Map(members), Step::Key(key)) => {
-                let Some(place) = members.iter().rposition(|(name, _)| name.text == *key) else { return false };
+                let Some(place) = members.iter().rposition(|(name, _)| name.text == *key) else {
+                    return false;
+                };
                 if rest.is_empty() {
                     members.remove(place);
                     return true;

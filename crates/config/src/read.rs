@@ -115,7 +115,10 @@ impl de::Error for ReadError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(ReadErrorKind::Type { found: plain_kind(found).to_owned(), expected: expected.to_string() })
+        Self::new(ReadErrorKind::Type {
+            found: plain_kind(found).to_owned(),
+            expected: plain_expected(expected),
+        })
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -125,7 +128,7 @@ impl de::Error for ReadError {
             Unexpected::Float(number) => number.to_string(),
             other => plain_kind(other).to_owned(),
         };
-        Self::new(ReadErrorKind::Type { found, expected: expected.to_string() })
+        Self::new(ReadErrorKind::Type { found, expected: plain_expected(expected) })
     }
 
     fn unknown_field(key: &str, known: &'static [&'static str]) -> Self {
@@ -142,6 +145,21 @@ impl de::Error for ReadError {
 
     fn duplicate_field(key: &'static str) -> Self {
         Self::new(ReadErrorKind::Twice(key))
+    }
+}
+
+/// The words of the language this is written in, in the words of files.
+fn plain_expected(expected: &dyn Expected) -> String {
+    let words = expected.to_string();
+    match words.as_str() {
+        "a sequence" => "a list".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" => "a text".to_owned(),
+        "u8" | "u16" | "u32" | "u64" => "a whole number that is not negative".to_owned(),
+        "i8" | "i16" | "i32" | "i64" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        words if words.starts_with("struct ") => "a map".to_owned(),
+        _ => words,
     }
 }
 
@@ -276,12 +294,15 @@ impl<'de> Deserializer<'de> for &'de Node {
     ) -> Result<V::Value, ReadError> {
         match &self.value {
             Value::Text(text) if name == SECRET => {
-                let parts = [text.shown(), text.used()].into_iter().map(BorrowedStrDeserializer::<ReadError>::new);
+                let parts =
+                    [text.shown(), text.used()].into_iter().map(BorrowedStrDeserializer::<ReadError>::new);
                 visitor.visit_seq(SeqDeserializer::new(parts))
             }
             _ if name == SECRET => self.visit(visitor),
             Value::List(_) if name == ONE_OR_MANY => self.visit(visitor),
-            Value::Text(text) if name == ONE_OR_MANY && text.typing() == Typing::Loose => self.deserialize_seq(visitor),
+            Value::Text(text) if name == ONE_OR_MANY && text.typing() == Typing::Loose => {
+                self.deserialize_seq(visitor)
+            }
             Value::Null | Value::Map(_) if name == ONE_OR_MANY => {
                 Err(de::Error::invalid_type(self.unexpected(), &visitor))
             }
@@ -334,7 +355,9 @@ impl<'de> de::SeqAccess<'de> for Elements<'de> {
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, ReadError> {
         let Some(element) = self.elements.get(self.next) else { return Ok(None) };
         self.next += 1;
-        seed.deserialize(element).map(Some).map_err(|error| error.at(element.mark).inside(Step::Index(self.next - 1)))
+        seed.deserialize(element)
+            .map(Some)
+            .map_err(|error| error.at(element.mark).inside(Step::Index(self.next - 1)))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -364,7 +387,9 @@ impl<'de> de::MapAccess<'de> for Members<'de> {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ReadError> {
         let Some((key, _)) = self.members.get(self.next) else { return Ok(None) };
         let name = BorrowedStrDeserializer::<ReadError>::new(&key.text);
-        seed.deserialize(name).map(Some).map_err(|error| error.at(key.mark).inside(Step::Key(key.text.clone())))
+        seed.deserialize(name)
+            .map(Some)
+            .map_err(|error| error.at(key.mark).inside(Step::Key(key.text.clone())))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {

@@ -18,9 +18,14 @@ pub(crate) struct Subject<'a> {
 /// The finding that a read error is.
 pub(crate) fn finding(texts: &Texts, subject: &Subject<'_>, error: &ReadError) -> Finding {
     let dotted = error.dotted();
+    let whole = match (subject.key, dotted.as_str()) {
+        ("", key) | (key, "") => key.to_owned(),
+        (above, key) if key.starts_with('[') => format!("{above}{key}"),
+        (above, key) => format!("{above}.{key}"),
+    };
     let at_key = |sentence: String| match (subject.name, dotted.as_str()) {
-        ("", "") => sentence,
-        ("", key) => format!("`{key}`: {sentence}"),
+        ("", _) if whole.is_empty() => sentence,
+        ("", _) => format!("`{whole}`: {sentence}"),
         (name, "") => format!("{name}: {sentence}"),
         (name, key) => format!("{name}, `{key}`: {sentence}"),
     };
@@ -31,28 +36,30 @@ pub(crate) fn finding(texts: &Texts, subject: &Subject<'_>, error: &ReadError) -
             let sentence = match (subject.name, top) {
                 ("", true) => format!("unknown key `{key}`"),
                 (name, true) => format!("{name}: unknown key `{key}`"),
-                _ => at_parent(subject.name, &dotted, key),
+                ("", false) => at_parent("", &whole, key),
+                (name, false) => at_parent(name, &dotted, key),
             };
             did_you_mean(Finding::error("config.unknown-key", sentence), key, known, more)
         }
         ReadErrorKind::UnknownWord { word, known } => {
-            let finding = Finding::error("config.unknown-word", at_key(format!("`{word}` is not understood here")));
+            let finding =
+                Finding::error("config.unknown-word", at_key(format!("`{word}` is not understood here")));
             did_you_mean(finding, word, known, &[])
         }
-        ReadErrorKind::Missing(key) => Finding::error("config.missing-key", at_key(format!("`{key}` is missing"))),
-        ReadErrorKind::Twice(key) => Finding::error("config.duplicate-key", at_key(format!("`{key}` is given twice")))
-            .hint("two spellings of one key count as one; keep one of them"),
+        ReadErrorKind::Missing(key) => {
+            Finding::error("config.missing-key", at_key(format!("`{key}` is missing")))
+        }
+        ReadErrorKind::Twice(key) => {
+            Finding::error("config.duplicate-key", at_key(format!("`{key}` is given twice")))
+                .hint("two spellings of one key count as one; keep one of them")
+        }
         ReadErrorKind::Type { found, expected } => {
             Finding::error("config.wrong-type", at_key(format!("expected {expected}, found {found}")))
                 .label(format!("expected {expected}"))
         }
         ReadErrorKind::Other(sentence) => Finding::error("config.wrong-value", at_key(sentence.clone())),
     };
-    finding.key = Some(match (subject.key, dotted.as_str()) {
-        ("", key) => key.to_owned(),
-        (key, "") => key.to_owned(),
-        (above, key) => format!("{above}.{key}"),
-    });
+    finding.key = Some(whole);
     match error.mark {
         Some(mark) => finding.at(texts, mark),
         None => finding,

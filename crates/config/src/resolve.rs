@@ -28,8 +28,22 @@ pub(crate) struct Resolved {
 
 /// Settings that protect: with an error in one of these, going on with a default would open a door.
 const PROTECTIVE: [&str; 16] = [
-    "listen", "data_dir", "store", "blobs", "auth", "groups", "personas", "policy", "approval", "files",
-    "compliance", "allow_tools", "deny_tools", "environment", "allowed_hosts", "allowed_origins",
+    "listen",
+    "data_dir",
+    "store",
+    "blobs",
+    "auth",
+    "groups",
+    "personas",
+    "policy",
+    "approval",
+    "files",
+    "compliance",
+    "allow_tools",
+    "deny_tools",
+    "environment",
+    "allowed_hosts",
+    "allowed_origins",
 ];
 
 /// Settings that cannot harm, whoever writes them.
@@ -110,7 +124,8 @@ fn is_harmless(key: &str, node: &Node) -> bool {
 /// Reads the variables of the files that settings name: those of every layer, higher ones first.
 fn env_files(desk: &mut Desk<'_>, documents: &[Document], merged: &Node, variables: &mut Variables) {
     let trusted = documents.iter().filter(|document| is_trusted(desk, document) || document.path.is_none());
-    let mut nodes: Vec<Node> = trusted.filter_map(|document| document.split.settings.get("env_file").cloned()).collect();
+    let mut nodes: Vec<Node> =
+        trusted.filter_map(|document| document.split.settings.get("env_file").cloned()).collect();
     nodes.extend(merged.get("env_file").cloned());
     let mut read: Vec<PathBuf> = Vec::new();
     for node in nodes.iter().rev() {
@@ -130,7 +145,7 @@ fn env_file(desk: &mut Desk<'_>, mark: Mark, path: PathBuf, variables: &mut Vari
     match std::fs::read(&path) {
         Ok(bytes) => match parse::dotenv::parse(&mut desk.texts, &path, &bytes) {
             Ok(more) => variables.add_missing(more),
-            Err(finding) => desk.findings.push(finding),
+            Err(finding) => desk.findings.push(*finding),
         },
         Err(error) => {
             let place = unreadable(&path, &error, "the file of `env_file`");
@@ -196,11 +211,12 @@ fn unknown_top(desk: &mut Desk<'_>, merged: &Node, key: &str, known: &[&str], mu
 
 fn typed_rules(desk: &mut Desk<'_>, mut node: Node, variables: &Variables) -> Option<Vec<Rule>> {
     for expand::Unexpanded { mark, error, .. } in expand::expand_tree(&mut node, variables) {
-        let finding = Finding::error("config.variable", format!("`policy.rules`: {error}")).at(&desk.texts, mark);
+        let finding =
+            Finding::error("config.variable", format!("`policy.rules`: {error}")).at(&desk.texts, mark);
         desk.fatal(finding);
     }
     let (rules, errors) = read_all::<Vec<Rule>>(&node);
-    let subject = Subject { name: "policy rules", key: "policy.rules", also_known: &[] };
+    let subject = Subject { name: "", key: "policy.rules", also_known: &[] };
     for error in &errors {
         let finding = report::finding(&desk.texts, &subject, error);
         desk.fatal(finding);
@@ -275,7 +291,10 @@ fn manifests(desk: &mut Desk<'_>, merged: &Node, documents: &[Document], setting
     ];
     for (key, list) in named {
         let Some(node) = merged.at(&["manifests", key]) else {
-            *list = beside.iter().flat_map(|folder| list.iter().map(|path| desk.sources.resolve(path, folder))).collect();
+            *list = beside
+                .iter()
+                .flat_map(|folder| list.iter().map(|path| desk.sources.resolve(path, folder)))
+                .collect();
             continue;
         };
         for (index, path) in list.iter_mut().enumerate() {

@@ -46,6 +46,12 @@ pub fn schema() -> Json {
     allow(&mut server, &["name", "title", "displayName", "gallery", "allow_edit", "poll_interval", "dev"]);
     allow(&mut server, &["alwaysAllow", "autoApprove"]);
     definitions.insert("Server".into(), server);
+    let flat = json!({
+        "description": "A flat map of servers, as some programs keep it in `mcp.json`.",
+        "type": "object",
+        "additionalProperties": { "$ref": "#/$defs/Server" }
+    });
+    definitions.insert("FlatServers".into(), flat);
     if let Some(exposure) = definitions.get_mut("Exposure") {
         add_aliases(exposure, &EXPOSURE_ALIASES);
         set_property(exposure, "lazyLoading", json!({ "type": "boolean" }));
@@ -57,6 +63,7 @@ pub fn schema() -> Json {
     definitions.values_mut().for_each(protectable);
     add_servers(&mut whole, &definitions);
     if let Json::Object(map) = &mut whole {
+        map.insert("patternProperties".into(), json!({ "^(x-|//)": true }));
         map.insert("$id".into(), "toolbooth.schema.json".into());
         map.insert("$defs".into(), Json::Object(definitions));
     }
@@ -147,7 +154,12 @@ pub(crate) fn setting_paths() -> Vec<Vec<String>> {
     paths
 }
 
-fn collect(schema: &Json, definitions: &Map<String, Json>, path: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
+fn collect(
+    schema: &Json,
+    definitions: &Map<String, Json>,
+    path: &mut Vec<String>,
+    paths: &mut Vec<Vec<String>>,
+) {
     let target = referred(schema).and_then(|name| definitions.get(name)).unwrap_or(schema);
     match target.get("properties").and_then(Json::as_object) {
         // Sections nest three deep at most; the bound keeps a slip in the types from looping.

@@ -1,5 +1,6 @@
 //! Secrets that were written into a file itself: recognised by their names, and never shown.
 
+use crate::expand::references;
 use crate::fields::HIDDEN;
 use toolbooth_core::secret::SecretText;
 
@@ -7,7 +8,8 @@ use toolbooth_core::secret::SecretText;
 pub fn sounds_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-    let whole = ["key", "token", "secret", "password", "passwd", "pass", "pat", "auth", "authorization", "cookie"];
+    let whole =
+        ["key", "token", "secret", "password", "passwd", "pass", "pat", "auth", "authorization", "cookie"];
     words.iter().any(|word| whole.contains(word))
         || ["apikey", "token", "secret", "password", "credential", "accesskey", "privatekey"]
             .iter()
@@ -16,19 +18,160 @@ pub fn sounds_secret(name: &str) -> bool {
 
 /// Whether a value itself looks like a key, whatever it is called.
 pub fn looks_secret(value: &str) -> bool {
-    let known = ["sk-", "sk_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza", "ya29.", "eyJ", "hf_", "npm_", "Bearer "];
+    let known = [
+        "sk-",
+        "sk_",
+        "ghp_",
+        "gho_",
+        "ghs_",
+        "github_pat_",
+        "glpat-",
+        "xoxb-",
+        "xoxp-",
+        "AKIA",
+        "AIza",
+        "ya29.",
+        "eyJ",
+        "hf_",
+        "npm_",
+        "Bearer ",
+    ];
     known.iter().any(|prefix| value.starts_with(prefix)) && value.len() >= 16
 }
 
 /// A secret that was written out is shown as hidden; one that came from a variable is shown by its name.
 pub(crate) fn hide(text: SecretText) -> SecretText {
-    if text.shown() == text.expose() && !text.expose().contains("${") {
-        return SecretText::expanded(HIDDEN, text.expose());
-    }
-    text
+    if is_literal(&text) { SecretText::expanded(HIDDEN, text.expose()) } else { text }
+}
+
+fn is_literal(text: &SecretText) -> bool {
+    text.shown() == text.expose() && references(text.shown()).is_empty()
 }
 
 /// Hides a literal value when its name or its look says that it is a secret.
 pub(crate) fn hide_literal(name: &str, text: SecretText) -> SecretText {
     if sounds_secret(name) || looks_secret(text.expose()) { hide(text) } else { text }
+}
+
+/// Hides the password and the secret parameters of an address that was written out.
+pub(crate) fn hide_in_address(text: SecretText) -> SecretText {
+    match masked_address(text.shown()) {
+        Some(masked) if is_literal(&text) => SecretText::expanded(masked, text.expose()),
+        _ => text,
+    }
+}
+
+/// An address without its password and secret parameters, if it has any that are written out.
+pub(crate) fn masked_address(address: &str) -> Option<String> {
+    let (scheme, rest) = address.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, tail) = rest.split_at(end);
+    let plain = |value: &str| !value.is_empty() && references(value).is_empty();
+    let mut changed = false;
+    let authority =
+        match authority.rsplit_once('@').and_then(|(user, host)| Some((user.split_once(':')?, host))) {
+            Some(((user, password), host)) if plain(password) => {
+                changed = true;
+                format!("{user}:{HIDDEN}@{host}")
+            }
+            _ => authority.to_owned(),
+        };
+    let tail = match tail.split_once('?') {
+        Some((path, query)) => {
+            let parts: Vec<String> = query
+                .split('&')
+                .map(|part| match part.split_once('=') {
+                    Some((name, value)) if plain(value) && (sounds_secret(name) || looks_secret(value)) => {
+                        changed = true;
+                        format!("{name}={HIDDEN}")
+                    }
+                    _ => part.to_owned(),
+                })
+                .collect();
+            format!("{path}?{}", parts.join("&"))
+        }
+        None => tail.to_owned(),
+    };
+    changed.then(|| format!("{scheme}://{authority}{tail}"))
+}
+
+/// Arguments as they may be shown: `--token=…`, what follows `--token`, and what looks like a key are hidden.
+pub(crate) fn masked_args<'a>(args: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut after_flag = false;
+    let mut shown = Vec::new();
+    for arg in args {
+        let literal = references(arg).is_empty();
+        let flag = arg.starts_with('-');
+        shown.push(match arg.split_once('=') {
+            Some((name, value)) if flag && literal && (sounds_secret(name) || looks_secret(value)) => {
+                format!("{name}={HIDDEN}")
+            }
+            _ if literal && !flag && (after_flag || looks_secret(arg)) => HIDDEN.to_owned(),
+            _ => masked_address(arg).unwrap_or_else(|| arg.to_owned()),
+        });
+        after_flag = flag && !arg.contains('=') && sounds_secret(arg);
+    }
+    shown
+}
+
+/// The same for arguments that are used later.
+pub(crate) fn hide_in_args(args: Vec<SecretText>) -> Vec<SecretText> {
+    let masked = masked_args(args.iter().map(SecretText::shown));
+    let hidden = args.into_iter().zip(masked);
+    hidden
+        .map(
+            |(arg, shown)| if shown == arg.shown() { arg } else { SecretText::expanded(shown, arg.expose()) },
+        )
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_name_or_look() {
+        let cases = [
+            ("GITHUB_TOKEN", true),
+            ("apiKey", true),
+            ("X-API-Key", true),
+            ("Authorization", true),
+            ("DB_PASSWORD", true),
+            ("KEYBOARD", false),
+            ("PATH", false),
+            ("MONKEY", false),
+            ("PATTERN", false),
+        ];
+        for (name, secret) in cases {
+            assert_eq!(sounds_secret(name), secret, "{name}");
+        }
+        assert!(looks_secret("ghp_0123456789abcdef") && !looks_secret("sk-short") && !looks_secret("hello"));
+    }
+
+    #[test]
+    fn addresses_and_arguments_are_shown_without_their_secrets() {
+        let cases = [
+            ("postgres://u:pw@db/x", Some("postgres://u:(hidden)@db/x")),
+            ("postgres://u:${PW}@db/x", None),
+            ("https://h/mcp?api_key=abc&x=1", Some("https://h/mcp?api_key=(hidden)&x=1")),
+            ("https://h/mcp?x=1", None),
+            ("sqlite:x.db", None),
+        ];
+        for (address, masked) in cases {
+            assert_eq!(masked_address(address).as_deref(), masked, "{address}");
+        }
+        let args = [
+            "-y",
+            "x",
+            "--token",
+            "abc",
+            "--key=abc",
+            "--key=${K}",
+            "ghp_0123456789abcdef",
+            "--verbose",
+            "y",
+        ];
+        let shown = ["-y", "x", "--token", HIDDEN, "--key=(hidden)", "--key=${K}", HIDDEN, "--verbose", "y"];
+        assert_eq!(masked_args(args), shown);
+    }
 }

@@ -131,7 +131,8 @@ fn checked_name(desk: &mut Desk<'_>, key: &Key) -> Option<ServerName> {
     match key.text.parse() {
         Ok(name) => Some(name),
         Err(error) => {
-            let finding = Finding::error("config.bad-name", format!("`{}` cannot name a server: {error}", key.text));
+            let finding =
+                Finding::error("config.bad-name", format!("`{}` cannot name a server: {error}", key.text));
             desk.findings.push(finding.at(&desk.texts, key.mark));
             None
         }
@@ -192,7 +193,8 @@ fn offer(
             candidate.flavor = Flavor::FlatAtlas;
         }
     } else {
-        let sentence = format!("server `{name}` replaces the one at {} whole", desk.texts.place(earlier.mark));
+        let sentence =
+            format!("server `{name}` replaces the one at {} whole", desk.texts.place(earlier.mark));
         let finding = Finding::warning("config.replaced", sentence)
             .at(&desk.texts, key.mark)
             .about(format!("servers.{name}"))
@@ -223,7 +225,10 @@ fn refused(
         ("config.enforced", format!("a project file may not change server `{name}`: it is enforced"))
     } else if says(node, "merge") {
         // A project that could add `args` or `url` to the user's entry would also get its secrets.
-        ("config.merge-refused", format!("a project file may not merge into server `{name}` of the {} layer", earlier.layer))
+        (
+            "config.merge-refused",
+            format!("a project file may not merge into server `{name}` of the {} layer", earlier.layer),
+        )
     } else {
         return None;
     };
@@ -245,7 +250,8 @@ fn apply_arguments(
             .filter(|name| rest.strip_prefix(name.as_str()).is_some_and(|key| key.starts_with('.')))
             .max_by_key(|name| name.as_str().len())
             .cloned();
-        let Some((name, candidate)) = name.and_then(|name| Some((name.clone(), candidates.get_mut(&name)?))) else {
+        let Some((name, candidate)) = name.and_then(|name| Some((name.clone(), candidates.get_mut(&name)?)))
+        else {
             let first = argument.path.get(1).map(String::as_str).unwrap_or_default();
             let mut finding = Finding::error("config.no-server", format!("there is no server `{first}`"))
                 .at(&desk.texts, argument.node.mark);
@@ -318,7 +324,8 @@ fn state(
     let (entry, findings) = entry::normalise(&context, name, &candidate.node, expansion);
     let Some(entry) = entry else {
         let first = findings.iter().find(|finding| finding.is_error()).cloned();
-        let first = first.unwrap_or_else(|| Finding::error("config.broken", format!("server `{name}` is unusable")));
+        let first =
+            first.unwrap_or_else(|| Finding::error("config.broken", format!("server `{name}` is unusable")));
         return (ServerConfigState::Broken(first), findings);
     };
     let state = match (entry.enabled, pending) {

@@ -35,7 +35,9 @@ pub fn show(loaded: &Loaded, resolved: View) -> Json {
 
 fn server_view(server: &ConfiguredServer) -> Json {
     let mut out = match &server.state {
-        ServerConfigState::Ready(entry) | ServerConfigState::Disabled(entry) => view(entry, Reveal::Templates),
+        ServerConfigState::Ready(entry) | ServerConfigState::Disabled(entry) => {
+            view(entry, Reveal::Templates)
+        }
         ServerConfigState::NeedsTrust { entry_preview, .. } => json!({ "preview": entry_preview.fields }),
         ServerConfigState::Broken(finding) => json!({ "error": finding.to_string() }),
     };

@@ -13,7 +13,9 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
         let allowed = (plain.chars().count().max(simple.chars().count()) / 3).clamp(1, 3);
         (distance <= allowed).then_some((distance, word))
     });
-    near.min_by_key(|(distance, word)| (*distance, word.len())).map(|(_, word)| word)
+    // Of two spellings of one key, ours is the one without capitals.
+    let foreign = |word: &str| word.chars().any(char::is_uppercase);
+    near.min_by_key(|(distance, word)| (*distance, foreign(word))).map(|(_, word)| word)
 }
 
 /// Case and separators are habits of dialects, not meanings.

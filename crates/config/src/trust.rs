@@ -1,10 +1,9 @@
 //! Trust: which entries of project files a person has agreed to, bound to what they said at the time.
 
 use crate::digest;
-use crate::expand::references;
 use crate::fields::HIDDEN;
+use crate::lookup::masked;
 use crate::node::{Node, Value};
-use crate::secrets::{looks_secret, sounds_secret};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,9 +18,32 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The fields of an entry that decide what runs, where data goes, and which secrets go with it.
 const BOUND: [&str; 26] = [
-    "command", "cmd", "args", "command_args", "cwd", "working_directory", "env", "url", "uri", "endpoint",
-    "serverUrl", "httpUrl", "headers", "http_headers", "transport", "type", "bundled", "auth", "auth_type",
-    "auth_token", "auth_header", "oauth", "oauth_config", "forward_headers", "wormhole", "scopes",
+    "command",
+    "cmd",
+    "args",
+    "command_args",
+    "cwd",
+    "working_directory",
+    "env",
+    "url",
+    "uri",
+    "endpoint",
+    "serverUrl",
+    "httpUrl",
+    "headers",
+    "http_headers",
+    "transport",
+    "type",
+    "bundled",
+    "auth",
+    "auth_type",
+    "auth_token",
+    "auth_header",
+    "oauth",
+    "oauth_config",
+    "forward_headers",
+    "wormhole",
+    "scopes",
 ];
 
 /// What a person is asked to trust: the fields that matter, secrets hidden.
@@ -141,7 +163,8 @@ impl TrustBook {
     /// How an entry differs from what was trusted; nothing if it never was.
     pub fn changes(&self, file: &Path, name: &str, now: &Preview) -> Option<Vec<Change>> {
         let record = self.record(file, name)?;
-        let keys: std::collections::BTreeSet<&String> = record.fields.keys().chain(now.fields.keys()).collect();
+        let keys: std::collections::BTreeSet<&String> =
+            record.fields.keys().chain(now.fields.keys()).collect();
         let mut changes: Vec<Change> = keys
             .into_iter()
             .map(|key| (key, record.fields.get(key), now.fields.get(key)))
@@ -209,19 +232,15 @@ pub(crate) fn preview_settings(node: &Node) -> Preview {
 
 /// One line per value, keys joined by dots; lists of texts are one line.
 fn flatten(fields: &mut BTreeMap<String, String>, path: &str, last: &str, node: &Node) {
-    match &node.value {
-        Value::Map(members) => {
-            for (key, member) in members {
-                flatten(fields, &format!("{path}.{}", key.text), &key.text, member);
-            }
+    if let Value::Map(members) = &node.value {
+        for (key, member) in members {
+            flatten(fields, &format!("{path}.{}", key.text), &key.text, member);
         }
-        Value::Text(text) => {
-            let literal = references(text.shown()).is_empty();
-            let secret = literal && (sounds_secret(last) || looks_secret(text.shown()));
-            fields.insert(path.to_owned(), if secret { HIDDEN.to_owned() } else { text.shown().to_owned() });
-        }
-        _ => {
-            fields.insert(path.to_owned(), node.shown().to_string());
-        }
+        return;
     }
+    let text = match masked(last, node) {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    fields.insert(path.to_owned(), text);
 }

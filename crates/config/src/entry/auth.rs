@@ -29,11 +29,22 @@ pub(super) fn choose(
     transport: &Transport,
 ) -> Option<(OutboundAuth, Option<Json>)> {
     let Credentials { auth, auth_type, auth_token, auth_header, oauth, scopes } = credentials;
-    let AuthField { kind, token, header, client_id, client_secret, scopes: more_scopes, required, env, envs, docs } =
-        auth.unwrap_or_default();
+    let AuthField {
+        kind,
+        token,
+        header,
+        client_id,
+        client_secret,
+        scopes: more_scopes,
+        required,
+        env,
+        envs,
+        docs,
+    } = auth.unwrap_or_default();
     let scopes: Vec<String> = more_scopes.into_iter().chain(scopes).flat_map(|field| field.0).collect();
     // Some dialects write all scopes into one text.
-    let scopes: Vec<String> = scopes.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
+    let scopes: Vec<String> =
+        scopes.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
     let word = kind.or(auth_type);
     let hints = hints(required, word, env, envs, docs, &scopes);
     let token = token.or(auth_token).map(|field| hide(field.0));
@@ -61,7 +72,11 @@ pub(super) fn choose(
     let chosen = match (word, token) {
         (AuthWord::None, None) => OutboundAuth::None,
         (AuthWord::None, Some(_)) => {
-            desk.warn("config.unused-token", &["auth_token"], "`auth_token` is not used, because auth is `none`");
+            desk.warn(
+                "config.unused-token",
+                &["auth_token"],
+                "`auth_token` is not used, because auth is `none`",
+            );
             OutboundAuth::None
         }
         (AuthWord::Bearer | AuthWord::Jwt, Some(token)) => OutboundAuth::Bearer(token),
@@ -80,8 +95,14 @@ pub(super) fn choose(
 }
 
 fn with_client(client: OAuthEntry, map: OAuthMap) -> OAuthEntry {
-    let OAuthMap { client_id, client_secret, scopes, client_name: _, callback_port: _, auth_server_metadata_url: _ } =
-        map;
+    let OAuthMap {
+        client_id,
+        client_secret,
+        scopes,
+        client_name: _,
+        callback_port: _,
+        auth_server_metadata_url: _,
+    } = map;
     let mut all = client.scopes;
     let more = scopes.into_iter().flat_map(|field| field.0);
     all.extend(more.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()));
@@ -139,8 +160,10 @@ pub(super) fn forwarded(
     }
     // These belong to the connection with the caller; passing them on would lend its identity.
     for (from, _) in &headers {
-        if matches!(from.to_ascii_lowercase().as_str(), "host" | "content-length" | "connection" | "transfer-encoding")
-        {
+        if matches!(
+            from.to_ascii_lowercase().as_str(),
+            "host" | "content-length" | "connection" | "transfer-encoding"
+        ) {
             let sentence = format!("`{from}` belongs to one connection and is not passed on");
             desk.error("config.bad-header", &["forward_headers", from], &sentence);
         }

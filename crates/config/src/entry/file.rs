@@ -1,10 +1,10 @@
 //! The fields of a server entry as people write them, every spelling included.
 
 use super::shapes::{
-    AuthNames, AuthShape, IdempotencyShape, InjectShape, OAuthShape, OneOrManyTexts, RestartNames, Scalar, ShareNames,
-    SideEffectNames, Time, ToolsShape, TransportNames,
+    AuthNames, AuthShape, IdempotencyShape, InjectShape, OAuthShape, RestartNames, Scalar, ShareNames,
+    SideEffectNames, ToolsShape, TransportNames,
 };
-use crate::fields::{OneOrMany, ScalarField, SecretField, Seconds};
+use crate::fields::{OneOrMany, ScalarField, Seconds, SecretField, TextOrTexts, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -19,11 +19,11 @@ use toolbooth_core::server::{Restart, Share, SideEffects};
 pub(crate) struct ServerFile {
     /// The program, or program and arguments as a list.
     #[serde(alias = "cmd")]
-    #[schemars(with = "OneOrManyTexts")]
+    #[schemars(with = "Option<TextOrTexts>")]
     pub command: Option<OneOrMany<SecretField>>,
     /// Arguments of the program.
     #[serde(alias = "command_args")]
-    #[schemars(with = "OneOrManyTexts")]
+    #[schemars(with = "Option<TextOrTexts>")]
     pub args: Option<OneOrMany<SecretField>>,
     /// Its working folder; a relative one starts at this file's folder.
     #[serde(alias = "working_directory")]
@@ -66,7 +66,7 @@ pub(crate) struct ServerFile {
     #[schemars(with = "Option<OAuthShape>")]
     pub oauth: Option<OAuthField>,
     /// Scopes asked for.
-    #[schemars(with = "OneOrManyTexts")]
+    #[schemars(with = "Option<TextOrTexts>")]
     pub scopes: Option<OneOrMany<String>>,
     /// Headers of the caller's request that are passed on, by their name upstream.
     pub forward_headers: Option<BTreeMap<String, String>>,
@@ -76,10 +76,10 @@ pub(crate) struct ServerFile {
     /// Any of these groups admits a caller; absent means every authenticated one.
     pub groups: Option<Vec<String>>,
     /// The persona its tools belong to.
-    #[schemars(with = "OneOrManyTexts")]
+    #[schemars(with = "Option<TextOrTexts>")]
     pub persona: Option<OneOrMany<String>>,
     /// The personas its tools belong to.
-    #[schemars(with = "OneOrManyTexts")]
+    #[schemars(with = "Option<TextOrTexts>")]
     pub personas: Option<OneOrMany<String>>,
     /// What it is, for people and models.
     pub description: Option<String>,
@@ -111,11 +111,11 @@ pub(crate) struct ServerFile {
     pub tools: Option<ToolsField>,
     /// The same as `tools.allow`.
     #[serde(alias = "enabled_tools")]
-    #[schemars(with = "OneOrManyTexts")]
+    #[schemars(with = "Option<TextOrTexts>")]
     pub allow_tools: Option<OneOrMany<String>>,
     /// The same as `tools.deny`.
     #[serde(alias = "disabled_tools")]
-    #[schemars(with = "OneOrManyTexts")]
+    #[schemars(with = "Option<TextOrTexts>")]
     pub deny_tools: Option<OneOrMany<String>>,
     /// The same as `tools.require_approval`.
     pub require_approval: Option<Vec<String>>,
@@ -253,9 +253,30 @@ impl<'de> Deserialize<'de> for AuthField {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AuthField, A::Error> {
-                let AuthMap { kind, token, header, client_id, client_secret, scopes, required, env, envs, docs } =
-                    AuthMap::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(AuthField { kind, token, header, client_id, client_secret, scopes, required, env, envs, docs })
+                let AuthMap {
+                    kind,
+                    token,
+                    header,
+                    client_id,
+                    client_secret,
+                    scopes,
+                    required,
+                    env,
+                    envs,
+                    docs,
+                } = AuthMap::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(AuthField {
+                    kind,
+                    token,
+                    header,
+                    client_id,
+                    client_secret,
+                    scopes,
+                    required,
+                    env,
+                    envs,
+                    docs,
+                })
             }
         }
         deserializer.deserialize_any(AuthVisitor)
@@ -339,7 +360,9 @@ impl<'de> Deserialize<'de> for ToolsField {
             type Value = ToolsField;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map with `allow`, `deny`, `require_approval`, `overrides`, or a list of allowed tools")
+                f.write_str(
+                    "a map with `allow`, `deny`, `require_approval`, `overrides`, or a list of allowed tools",
+                )
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut globs: A) -> Result<ToolsField, A::Error> {
@@ -384,7 +407,8 @@ impl<'de> Deserialize<'de> for IdempotencyField {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<IdempotencyField, A::Error> {
-                let Required { required } = Required::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let Required { required } =
+                    Required::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 Ok(IdempotencyField(required))
             }
         }

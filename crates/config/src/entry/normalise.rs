@@ -121,12 +121,18 @@ pub(crate) fn normalise(
         }
     }
     let (file, errors) = read_all::<ServerFile>(&node);
-    let subject = Subject { name: &format!("server `{name}`"), key: &format!("servers.{name}"), also_known: &[] };
+    let subject =
+        Subject { name: &format!("server `{name}`"), key: &format!("servers.{name}"), also_known: &[] };
     findings.extend(errors.iter().map(|error| report::finding(context.texts, &subject, error)));
     let Some(file) = file else { return (None, findings) };
+    let misread = !errors.is_empty();
     let mut desk = Desk { context, name, node: &node, findings };
     let entry = complete(&mut desk, file, disabled);
-    let findings = desk.findings;
+    let mut findings = desk.findings;
+    if misread {
+        // What a slip took away is not missing: it is misspelt, and that has been said.
+        findings.retain(|finding| !matches!(finding.code, "config.no-transport" | "config.no-token"));
+    }
     let broken = findings.iter().any(Finding::is_error);
     (entry.filter(|_| !broken), findings)
 }
@@ -237,6 +243,12 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
 fn check_times(desk: &mut Desk<'_>, default_timeout: Option<Duration>, timeout: Option<Duration>) {
     if default_timeout.is_some_and(|time| time < Duration::from_secs(1)) {
         desk.error("config.wrong-value", &["default_timeout"], "`default_timeout` is at least one second");
+    }
+    // Some programs count in thousandths; a call of three hours is rarely meant.
+    if timeout.is_some_and(|time| time >= Duration::from_secs(10_000)) {
+        let hint = Some("write seconds, or a unit: \"30s\", \"500ms\"");
+        let sentence = "`timeout` is almost three hours or more; is it meant in milliseconds?";
+        desk.note_with(Severity::Warning, "config.long-timeout", &["timeout"], sentence, hint);
     }
     if timeout.is_some_and(|time| time.is_zero()) {
         desk.error("config.wrong-value", &["timeout"], "`timeout` is more than nothing");

@@ -24,12 +24,7 @@ macro_rules! shapes {
 }
 
 shapes! {
-    OneOrManyTexts => { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] }
     Scalar => { "type": ["string", "number", "boolean"] }
-    Time => { "anyOf": [
-        { "type": "number", "minimum": 0, "maximum": 86400 },
-        { "type": "string", "pattern": "^[0-9.]+ *(ms|s|m|min|h)?$" }
-    ] }
     TransportNames => { "enum": [
         "stdio", "local", "http", "https", "streamable-http", "streamable_http", "streamableHttp", "streamablehttp",
         "remote", "sse", "ws", "wss", "websocket"

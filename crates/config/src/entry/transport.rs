@@ -4,7 +4,7 @@ use super::file::TransportWord;
 use super::normalise::Desk;
 use crate::fields::{OneOrMany, ScalarField, SecretField};
 use crate::finding::Severity;
-use crate::secrets::hide_literal;
+use crate::secrets::{hide_in_address, hide_in_args, hide_literal};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toolbooth_core::secret::SecretText;
@@ -33,7 +33,11 @@ pub(super) fn choose(desk: &mut Desk<'_>, reach: Reach, disabled: bool) -> Optio
     match (explicit, command, url) {
         (Some(TransportWord::Stdio) | None, Some(command), url) => {
             if url.is_some() {
-                desk.warn("config.two-transports", &["url"], "`command` and `url` are both given; `command` is used");
+                desk.warn(
+                    "config.two-transports",
+                    &["url"],
+                    "`command` and `url` are both given; `command` is used",
+                );
             }
             stdio(desk, Process { command, args, cwd, env }, disabled)
         }
@@ -93,7 +97,7 @@ fn stdio(desk: &mut Desk<'_>, process: Process, disabled: bool) -> Option<Transp
         desk.error("config.wrong-value", &["env", name], "a variable's name may not be empty or hold `=`");
     }
     let env = env.into_iter().map(|(name, field)| (name.clone(), hide_literal(&name, field.0))).collect();
-    Some(Transport::Stdio { command: program, args: all, cwd, env })
+    Some(Transport::Stdio { command: program, args: hide_in_args(all), cwd, env })
 }
 
 /// `"args": "-y server"` is almost surely meant as two arguments.
@@ -130,7 +134,8 @@ fn remote(
     for (name, value) in &headers {
         check_header(desk, name, &value.0);
     }
-    let headers = headers.into_iter().map(|(name, field)| (name.clone(), hide_literal(&name, field.0))).collect();
+    let headers =
+        headers.into_iter().map(|(name, field)| (name.clone(), hide_literal(&name, field.0))).collect();
     // An address with an unexpanded variable cannot be judged yet.
     let withheld = url.expose().contains("${");
     let (scheme, path) = match url::Url::parse(url.expose()) {
@@ -157,7 +162,7 @@ fn remote(
         desk.note_with(Severity::Error, "config.bad-url", &["url"], &sentence, Some(hint));
         return None;
     }
-    let remote = Remote { url, headers };
+    let remote = Remote { url: hide_in_address(url), headers };
     Some(match word {
         TransportWord::Http | TransportWord::Stdio => Transport::Http(remote),
         TransportWord::Sse => Transport::Sse(remote),

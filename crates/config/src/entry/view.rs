@@ -18,14 +18,14 @@ pub(crate) enum Reveal {
 }
 
 impl Reveal {
-    fn text<'a>(self, text: &'a SecretText) -> &'a str {
+    fn text(self, text: &SecretText) -> &str {
         match self {
             Self::Templates => text.shown(),
             Self::Values => text.expose(),
         }
     }
 
-    fn texts<'a>(self, map: &'a BTreeMap<String, SecretText>) -> BTreeMap<&'a str, &'a str> {
+    fn texts(self, map: &BTreeMap<String, SecretText>) -> BTreeMap<&str, &str> {
         map.iter().map(|(name, text)| (name.as_str(), self.text(text))).collect()
     }
 }

@@ -88,7 +88,9 @@ impl Plan {
         }
         whole.insert("servers".into(), Json::Object(servers));
         let text = serde_json::to_string_pretty(&Json::Object(whole)).unwrap_or_default();
-        Ok(format!("// Written by `toolbooth config import`; `toolbooth config import --undo` takes the last one back.\n{text}\n"))
+        Ok(format!(
+            "// Written by `toolbooth config import`; `toolbooth config import --undo` takes the last one back.\n{text}\n"
+        ))
     }
 
     fn variables_text(&self) -> Result<String, ImportError> {
@@ -100,7 +102,12 @@ impl Plan {
         }
         variables.extend(self.variables.clone());
         let quoted = |value: &str| {
-            value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")
+            value
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n")
+                .replace('\r', "\\r")
+                .replace('\t', "\\t")
         };
         Ok(variables.iter().map(|(name, value)| format!("{name}=\"{}\"\n", quoted(value))).collect())
     }
@@ -139,7 +146,8 @@ pub fn undo(sources: &Sources) -> Result<Undone, ImportError> {
             }
             None => {
                 if path.exists() {
-                    std::fs::remove_file(&path).map_err(|error| ImportError::Write { path: path.clone(), error })?;
+                    std::fs::remove_file(&path)
+                        .map_err(|error| ImportError::Write { path: path.clone(), error })?;
                 }
                 undone.removed.push(path);
             }

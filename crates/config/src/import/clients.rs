@@ -152,7 +152,8 @@ fn raw_servers(sources: &Sources, client: Option<Client>, texts: &Texts, node: N
         Some(Client::Codex) => listed(node.get("mcp_servers")),
         Some(Client::ClaudeCode) if node.get("projects").is_some() => {
             // Servers of this project stand beside the user's own.
-            let project = node.get("projects").and_then(|projects| projects.get(&sources.cwd.to_string_lossy()));
+            let project =
+                node.get("projects").and_then(|projects| projects.get(&sources.cwd.to_string_lossy()));
             let mut servers = listed(node.get("mcpServers"));
             servers.extend(listed(project.and_then(|project| project.get("mcpServers"))));
             servers
@@ -178,12 +179,18 @@ impl Reading<'_> {
         // goose's older files keep the fields one level deeper.
         let inner = members.iter().find(|(key, _)| key.text == "config").and_then(|(_, node)| node.members());
         let mut entry = Map::new();
-        for (key, node) in members.iter().filter(|(key, _)| key.text != "config" || inner.is_none()).chain(inner.into_iter().flatten()) {
+        for (key, node) in members
+            .iter()
+            .filter(|(key, _)| key.text != "config" || inner.is_none())
+            .chain(inner.into_iter().flatten())
+        {
             let value = self.plain(node);
             match (self.client, key.text.as_str()) {
                 (Some(Client::Goose), name) => self.goose(&mut entry, name, value)?,
                 (Some(Client::Codex), name) => self.codex(&mut entry, name, value),
-                (_, "envFile") => self.notes.push("its `envFile` is not read; name it with --env-file".into()),
+                (_, "envFile") => {
+                    self.notes.push("its `envFile` is not read; name it with --env-file".into())
+                }
                 (_, "alwaysAllow" | "autoApprove" | "name" | "gallery" | "version" | "dev") => {}
                 (_, name) => {
                     entry.insert(name.to_owned(), value);
@@ -191,7 +198,9 @@ impl Reading<'_> {
             }
         }
         self.complete(&mut entry);
-        match entry.contains_key("command") || ["url", "uri", "serverUrl", "httpUrl"].iter().any(|key| entry.contains_key(*key)) {
+        match entry.contains_key("command")
+            || ["url", "uri", "serverUrl", "httpUrl"].iter().any(|key| entry.contains_key(*key))
+        {
             true => Ok(entry),
             false => Err("has neither `command` nor `url`".to_owned()),
         }
@@ -211,8 +220,11 @@ impl Reading<'_> {
         let ours = match name {
             "type" => match value.as_str() {
                 Some("stdio") => return Ok(()),
-                Some("sse") => return Ok(drop(entry.insert("transport".into(), "sse".into()))),
-                Some("streamable_http") => return Ok(drop(entry.insert("transport".into(), "http".into()))),
+                Some(word @ ("sse" | "streamable_http")) => {
+                    let ours = if word == "sse" { "sse" } else { "http" };
+                    entry.insert("transport".into(), ours.into());
+                    return Ok(());
+                }
                 other => return Err(format!("`{}` is a part of the client itself", other.unwrap_or("?"))),
             },
             "cmd" => "command",
@@ -224,7 +236,10 @@ impl Reading<'_> {
             "env_keys" => {
                 let names = texts_of(&value);
                 if !names.is_empty() {
-                    self.notes.push(format!("set {} yourself: the client keeps them in its key store", names.join(", ")));
+                    self.notes.push(format!(
+                        "set {} yourself: the client keeps them in its key store",
+                        names.join(", ")
+                    ));
                 }
                 let map = names.iter().map(|name| (name.clone(), json!(format!("${{{name}}}")))).collect();
                 merge_map(entry, "env", Json::Object(map));
@@ -239,7 +254,8 @@ impl Reading<'_> {
             "bundled" | "name" | "display_name" | "available" => return Ok(()),
             other => other,
         };
-        if !value.is_null() {
+        let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        if !empty {
             entry.insert(ours.to_owned(), value);
         }
         Ok(())
@@ -258,9 +274,12 @@ impl Reading<'_> {
                 }
             }
             "http_headers" => merge_map(entry, "headers", value),
+            "env" => merge_map(entry, "env", value),
             "env_http_headers" => {
                 let pairs = value.as_object().into_iter().flatten();
-                let map = pairs.filter_map(|(header, name)| Some((header.clone(), variable(name.as_str()?)))).collect();
+                let map = pairs
+                    .filter_map(|(header, name)| Some((header.clone(), variable(name.as_str()?))))
+                    .collect();
                 merge_map(entry, "headers", Json::Object(map));
             }
             "startup_timeout_ms" => {
@@ -293,7 +312,11 @@ impl Reading<'_> {
     fn text(&mut self, text: &str) -> String {
         if self.client.is_some_and(|client| !client.expands()) {
             // What was plain text there must not become a variable here.
-            return if text.contains("${") || text.contains("$$") { text.replace('$', "$$") } else { text.to_owned() };
+            return if text.contains("${") || text.contains("$$") {
+                text.replace('$', "$$")
+            } else {
+                text.to_owned()
+            };
         }
         let mut out = String::new();
         let mut rest = text;

@@ -94,7 +94,10 @@ pub struct Skipped {
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The variables are the secrets.
-        f.debug_struct("Plan").field("target", &self.target).field("servers", &self.servers).finish_non_exhaustive()
+        f.debug_struct("Plan")
+            .field("target", &self.target)
+            .field("servers", &self.servers)
+            .finish_non_exhaustive()
     }
 }
 
@@ -111,7 +114,7 @@ pub enum ImportError {
     },
     /// A file could not be read.
     #[error("{0}")]
-    Unreadable(Finding),
+    Unreadable(Box<Finding>),
     /// There is no folder for the user's configuration.
     #[error("there is no home folder to import into")]
     NoHome,
@@ -211,10 +214,14 @@ fn gather(sources: &Sources, from: &ImportFrom) -> Result<Gathered, ImportError>
     for path in &looked {
         let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && matches!(from, ImportFrom::Client(_)) => {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound && matches!(from, ImportFrom::Client(_)) =>
+            {
                 continue;
             }
-            Err(error) => return Err(ImportError::Unreadable(unreadable(path, &error, "the file"))),
+            Err(error) => {
+                return Err(ImportError::Unreadable(Box::new(unreadable(path, &error, "the file"))));
+            }
         };
         let node = crate::parse::parse(&mut texts, path, &bytes).map_err(ImportError::Unreadable)?;
         let client = match from {
@@ -250,8 +257,11 @@ fn drop_strangers(planned: &mut PlannedServer) {
 }
 
 fn plain_name(name: &str) -> String {
-    let plain: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '-' }).take(64).collect();
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '-' })
+        .take(64)
+        .collect();
     let plain = plain.trim_matches('-').to_owned();
     if plain.is_empty() { "server".to_owned() } else { plain }
 }
@@ -263,12 +273,14 @@ fn settle_name(
     servers: &[PlannedServer],
 ) -> Result<String, String> {
     let digest = digest::of(&planned.entry);
-    let mut candidates = std::iter::once(planned.name.clone())
-        .chain((2..100).map(|number| format!("{}-{number}", planned.name.chars().take(61).collect::<String>())));
+    let mut candidates = std::iter::once(planned.name.clone()).chain(
+        (2..100).map(|number| format!("{}-{number}", planned.name.chars().take(61).collect::<String>())),
+    );
     candidates
         .find_map(|name| {
             let configured = taken.get(&name).cloned();
-            let planned = servers.iter().find(|server| server.name == name).map(|server| digest::of(&server.entry));
+            let planned =
+                servers.iter().find(|server| server.name == name).map(|server| digest::of(&server.entry));
             match configured.or(planned) {
                 None => Some(Ok(name)),
                 Some(other) if other == digest => Some(Err("is there already".to_owned())),

@@ -86,7 +86,8 @@ impl Rescue {
         let Some((base, query)) = url.split_once('?') else { return };
         let mut parts = Vec::new();
         for part in query.split('&') {
-            let Some((name, secret)) = part.split_once('=').filter(|(name, value)| sounds_secret(name) || looks_secret(value))
+            let Some((name, secret)) =
+                part.split_once('=').filter(|(name, value)| sounds_secret(name) || looks_secret(value))
             else {
                 parts.push(part.to_owned());
                 continue;
@@ -105,7 +106,9 @@ impl Rescue {
             return;
         }
         let (scheme, secret) = match text.split_once(' ') {
-            Some((scheme @ ("Bearer" | "bearer" | "Basic" | "Token" | "token"), secret)) => (format!("{scheme} "), secret),
+            Some((scheme @ ("Bearer" | "bearer" | "Basic" | "Token" | "token"), secret)) => {
+                (format!("{scheme} "), secret)
+            }
             _ => (String::new(), text.as_str()),
         };
         // Undo what escaping did: the variable's value is not expanded again.

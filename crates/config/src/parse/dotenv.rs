@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Reads the variables of a file; the first line that makes no sense is the error.
-pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, String>, Finding> {
+pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, String>, Box<Finding>> {
     if bytes.len() > MAX_BYTES {
-        return Err(Finding::error("config.too-large", "the file of variables is too large").in_file(path));
+        let finding = Finding::error("config.too-large", "the file of variables is too large").in_file(path);
+        return Err(Box::new(finding));
     }
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -30,7 +31,7 @@ pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<BTreeMap<St
                     .at(texts, Mark::new(id, start, start))
                     .hint("write one NAME=value per line");
                 finding.snippet = None;
-                return Err(finding);
+                return Err(Box::new(finding));
             }
         }
         start += line.len();

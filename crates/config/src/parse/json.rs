@@ -49,7 +49,9 @@ impl Reader<'_> {
             let rest = &self.bytes[self.at..];
             match rest {
                 [b' ' | b'\t' | b'\n' | b'\r', ..] => self.at += 1,
-                [b'/', b'/', ..] => self.at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()),
+                [b'/', b'/', ..] => {
+                    self.at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())
+                }
                 [b'/', b'*', ..] => match self.text[self.at + 2..].find("*/") {
                     Some(length) => self.at += length + 4,
                     None => return Err(self.error("this comment has no end").hint("close it with `*/`")),
@@ -117,7 +119,9 @@ impl Reader<'_> {
                 }
                 Some(b'"') => {}
                 None => return Err(self.unclosed(open, '{')),
-                Some(b',') => return Err(self.error("expected a key, found `,`").hint("one comma too many?")),
+                Some(b',') => {
+                    return Err(self.error("expected a key, found `,`").hint("one comma too many?"));
+                }
                 Some(_) => return Err(self.error("expected a key in double quotes, or `}`")),
             }
             let start = self.at;
@@ -176,20 +180,30 @@ impl Reader<'_> {
 
     fn unclosed(&self, open: usize, bracket: char) -> SyntaxError {
         let line = self.text[..open].bytes().filter(|byte| *byte == b'\n').count() + 1;
-        SyntaxError::new(format!("the text ends before the `{bracket}` of line {line} is closed"), self.text.len())
-            .hint(format!("add the missing `{}`", if bracket == '{' { '}' } else { ']' }))
+        SyntaxError::new(
+            format!("the text ends before the `{bracket}` of line {line} is closed"),
+            self.text.len(),
+        )
+        .hint(format!("add the missing `{}`", if bracket == '{' { '}' } else { ']' }))
     }
 
     fn number(&mut self) -> Parsed<Number> {
         let start = self.at;
         let rest = &self.bytes[start..];
-        let length = rest.iter().take_while(|b| matches!(b, b'+' | b'-' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z'));
+        let length = rest
+            .iter()
+            .take_while(|b| matches!(b, b'+' | b'-' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z'));
         self.at += length.count();
         let text = &self.text[start..self.at];
-        serde_json::from_str::<Number>(text).map_err(|_| {
-            let mut error = SyntaxError::new(format!("`{text}` is not a number"), start);
-            error.end = self.at;
-            error
+        let number = serde_json::from_str::<Number>(text).ok();
+        let number = match number {
+            // The standard library rounds correctly, serde_json's quick way does not.
+            Some(number) if number.is_f64() => text.parse().ok().and_then(Number::from_f64),
+            other => other,
+        };
+        number.ok_or_else(|| SyntaxError {
+            end: self.at,
+            ..SyntaxError::new(format!("`{text}` is not a number"), start)
         })
     }
 
@@ -211,7 +225,9 @@ impl Reader<'_> {
                 }
                 b'\\' => out.push(self.escape()?),
                 b'\n' | b'\r' => return Err(SyntaxError::new("this text has no closing quote", open)),
-                byte => return Err(self.error(format!("a text may not hold the control character {byte:#04x}"))),
+                byte => {
+                    return Err(self.error(format!("a text may not hold the control character {byte:#04x}")));
+                }
             }
         }
     }

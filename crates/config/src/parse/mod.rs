@@ -60,22 +60,20 @@ impl SyntaxError {
 }
 
 /// Reads a text that was taken from `path` into a tree.
-pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<Node, Finding> {
+pub fn parse(texts: &mut Texts, path: &Path, bytes: &[u8]) -> Result<Node, Box<Finding>> {
     parse_as(texts, path, bytes, Syntax::of(path))
 }
 
 /// Reads a text in a known syntax into a tree.
-pub fn parse_as(texts: &mut Texts, path: &Path, bytes: &[u8], syntax: Syntax) -> Result<Node, Finding> {
+pub fn parse_as(texts: &mut Texts, path: &Path, bytes: &[u8], syntax: Syntax) -> Result<Node, Box<Finding>> {
     if bytes.len() > MAX_BYTES {
-        return Err(Finding::error(
-            "config.too-large",
-            format!("the file has {} bytes, more than {} MiB", bytes.len(), MAX_BYTES / 1024 / 1024),
-        )
-        .in_file(path));
+        let sentence =
+            format!("the file has {} bytes, more than {} MiB", bytes.len(), MAX_BYTES / 1024 / 1024);
+        return Err(Box::new(Finding::error("config.too-large", sentence).in_file(path)));
     }
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        Err(error) => return Err(not_utf8(texts, path, bytes, error.valid_up_to())),
+        Err(error) => return Err(Box::new(not_utf8(texts, path, bytes, error.valid_up_to()))),
     };
     let id = texts.add(TextName::File(path.to_owned()), text);
     let parsed = match syntax {
@@ -83,7 +81,12 @@ pub fn parse_as(texts: &mut Texts, path: &Path, bytes: &[u8], syntax: Syntax) ->
         Syntax::Toml => toml::parse(text, id),
         Syntax::Yaml => yaml::parse(text, id),
     };
-    parsed.map_err(|error| {
+    parsed.map_err(|mut error| {
+        // An error at the end of the text is shown at its last word, not on an empty line after it.
+        let last = text.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
+        if error.start > last {
+            (error.start, error.end) = (last, last + 1);
+        }
         let mark = Mark::new(id, error.start, error.end);
         let name = match syntax {
             Syntax::Json => "JSON",
@@ -93,7 +96,7 @@ pub fn parse_as(texts: &mut Texts, path: &Path, bytes: &[u8], syntax: Syntax) ->
         let mut finding =
             Finding::error("config.syntax", format!("this is not {name}: {}", error.message)).at(texts, mark);
         finding.hint = error.hint;
-        finding
+        Box::new(finding)
     })
 }
 

@@ -54,7 +54,9 @@ impl Builder {
             DeValue::Boolean(truth) => Value::Bool(*truth),
             DeValue::Integer(number) => {
                 let parsed = i64::from_str_radix(number.as_str(), number.radix());
-                Value::Number(parsed.map_err(|_| SyntaxError::new("this number is too large", span.start))?.into())
+                Value::Number(
+                    parsed.map_err(|_| SyntaxError::new("this number is too large", span.start))?.into(),
+                )
             }
             DeValue::Float(number) => match number.as_str().parse().ok().and_then(Number::from_f64) {
                 Some(number) => Value::Number(number),

@@ -46,9 +46,7 @@ impl<'a> Builder<'a> {
     fn next(&mut self) -> Parsed<(Event<'a>, Span)> {
         match self.events.next_event() {
             Some(Ok(pair)) => Ok(pair),
-            Some(Err(error)) => {
-                Err(SyntaxError::new(error.info(), self.offset(error.marker().index())))
-            }
+            Some(Err(error)) => Err(SyntaxError::new(error.info(), self.offset(error.marker().index()))),
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
@@ -127,7 +125,17 @@ impl<'a> Builder<'a> {
             let node = self.node(event, span, depth + 1)?;
             match (key.text.as_str(), node.value) {
                 ("<<", Value::Map(more)) => inherited.extend(more),
-                ("<<", _) => return Err(self.error("`<<` takes one map", span)),
+                ("<<", Value::List(maps)) if maps.iter().all(|map| map.members().is_some()) => {
+                    inherited.extend(
+                        maps.into_iter()
+                            .filter_map(|map| match map.value {
+                                Value::Map(more) => Some(more),
+                                _ => None,
+                            })
+                            .flatten(),
+                    );
+                }
+                ("<<", _) => return Err(self.error("`<<` takes a map or a list of maps", span)),
                 (_, value) => members.push((key, Node { value, mark: node.mark })),
             }
         }

@@ -1,6 +1,6 @@
 //! Settings about doors and callers: `listen`, `auth`, `groups`, `personas`.
 
-use crate::fields::{SecretField, Seconds, one_or_many, secret_option};
+use crate::fields::{Seconds, SecretField, one_or_many, secret_option};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,8 @@ impl<'de> Deserialize<'de> for Listen {
             }
 
             fn visit_u64<E: de::Error>(self, port: u64) -> Result<Listen, E> {
-                let port = u16::try_from(port).map_err(|_| E::invalid_value(de::Unexpected::Unsigned(port), &self))?;
+                let port = u16::try_from(port)
+                    .map_err(|_| E::invalid_value(de::Unexpected::Unsigned(port), &self))?;
                 Ok(Listen(SocketAddr::from((Ipv4Addr::LOCALHOST, port))))
             }
 
@@ -151,7 +152,7 @@ pub struct JwtAuth {
     pub issuer: Option<String>,
     /// One of these must be in `aud`.
     #[serde(with = "one_or_many")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub audience: Vec<String>,
     /// Where the keys are; discovered from the issuer when absent.
     pub jwks_url: Option<String>,

@@ -1,6 +1,6 @@
 //! Settings about bounds and keeping: `limits`, `files`, `audit`, `dead_letters`.
 
-use crate::fields::{secret_option, seconds, seconds_option};
+use crate::fields::{seconds, seconds_option, secret_option};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct Limits {
     pub result_tokens: u32,
     /// The longest a call may take, progress included.
     #[serde(with = "seconds")]
-    #[schemars(with = "f64")]
+    #[schemars(with = "crate::fields::Time")]
     pub max_call_seconds: Duration,
     /// The largest request body.
     pub body_bytes: u64,
@@ -24,7 +24,7 @@ pub struct Limits {
     pub calls_per_minute: Option<u32>,
     /// Seconds of tool time per session.
     #[serde(with = "seconds_option")]
-    #[schemars(with = "Option<f64>")]
+    #[schemars(with = "Option<crate::fields::Time>")]
     pub runtime_seconds: Option<Duration>,
     /// Cost per session, in the units of manifests.
     pub cost: Option<f64>,
@@ -72,11 +72,11 @@ pub struct Files {
     pub key: Option<SecretText>,
     /// How long a temporary address lives.
     #[serde(with = "seconds")]
-    #[schemars(with = "f64")]
+    #[schemars(with = "crate::fields::Time")]
     pub url_seconds: Duration,
     /// How long it outlives its call.
     #[serde(with = "seconds")]
-    #[schemars(with = "f64")]
+    #[schemars(with = "crate::fields::Time")]
     pub grace_seconds: Duration,
     /// The largest upload.
     pub max_upload_bytes: u64,

@@ -12,7 +12,7 @@ pub use outward::*;
 pub use policy::*;
 pub use shape::*;
 
-use crate::fields::{seconds, text_option};
+use crate::fields::{one_or_many, seconds, text_option};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -79,22 +79,34 @@ pub struct Settings {
     #[schemars(with = "Option<String>")]
     pub env_file: Option<SecretText>,
     /// Only these tools enter the catalog; empty means all. Globs on `server.tool`.
+    #[serde(with = "one_or_many")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub allow_tools: Vec<String>,
     /// These tools enter nothing; wins over `allow_tools`. Every layer adds to it.
+    #[serde(with = "one_or_many")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub deny_tools: Vec<String>,
     /// Names of the variables that a child process gets besides its own `env`; `LC_*` means every name so beginning.
+    #[serde(with = "one_or_many")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub environment: Vec<String>,
     /// Folders told to servers that ask for roots.
+    #[serde(with = "one_or_many")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub roots: Vec<String>,
     /// Host names the gateway answers to besides loopback and `public_url`.
+    #[serde(with = "one_or_many")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub allowed_hosts: Vec<String>,
     /// Web origins that may call it.
+    #[serde(with = "one_or_many")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub allowed_origins: Vec<String>,
     /// How failed calls are tried again.
     pub retry: Retry,
     /// How long a stopping gateway waits for running calls.
     #[serde(with = "seconds")]
-    #[schemars(with = "f64")]
+    #[schemars(with = "crate::fields::Time")]
     pub drain_seconds: Duration,
 }
 

@@ -78,7 +78,11 @@ impl<'de> Deserialize<'de> for Webhook {
             }
 
             fn visit_str<E: de::Error>(self, url: &str) -> Result<Webhook, E> {
-                Ok(Webhook { url: SecretText::expanded(crate::fields::HIDDEN, url), types: Vec::new(), secret: None })
+                Ok(Webhook {
+                    url: SecretText::expanded(crate::fields::HIDDEN, url),
+                    types: Vec::new(),
+                    secret: None,
+                })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Webhook, A::Error> {

@@ -222,7 +222,10 @@ impl<'de> Deserialize<'de> for ToolMatch {
                         "capability" | "capabilities" => tools.capability = words()?,
                         "side_effects" => tools.side_effects = known_effects(words()?)?,
                         other => {
-                            return Err(de::Error::unknown_field(other, &["names", "capability", "side_effects"]));
+                            return Err(de::Error::unknown_field(
+                                other,
+                                &["names", "capability", "side_effects"],
+                            ));
                         }
                     }
                 }
@@ -290,15 +293,15 @@ pub struct Approval {
     pub default: AskDefault,
     /// How long a question stands.
     #[serde(with = "seconds")]
-    #[schemars(with = "f64")]
+    #[schemars(with = "crate::fields::Time")]
     pub expires_seconds: Duration,
     /// How long a call waits for its answer before it returns with the held call's id.
     #[serde(with = "seconds")]
-    #[schemars(with = "f64")]
+    #[schemars(with = "crate::fields::Time")]
     pub wait_seconds: Duration,
     /// Groups whose members may answer for others, besides admins.
     #[serde(with = "one_or_many")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub approvers: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 //! Settings about what clients see: `exposure`, `search`, `naming`, `lint`, `display`, `manifests`.
 
-use crate::fields::{one_or_many, secret_option, seconds, text_option};
+use crate::fields::{one_or_many, seconds, secret_option, text_option};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -159,23 +159,23 @@ pub struct Display {
 pub struct Manifests {
     /// Shared tool manifests.
     #[serde(with = "one_or_many")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub tools: Vec<PathBuf>,
     /// Persona folders, each with its own `tools`.
     #[serde(with = "one_or_many")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub personas: Vec<PathBuf>,
     /// Skills.
     #[serde(with = "one_or_many")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub skills: Vec<PathBuf>,
     /// Jobs.
     #[serde(with = "one_or_many")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub jobs: Vec<PathBuf>,
     /// Tasks.
     #[serde(with = "one_or_many")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "crate::fields::TextOrTexts")]
     pub tasks: Vec<PathBuf>,
 }
 
@@ -201,13 +201,13 @@ pub struct Retry {
     pub attempts: u32,
     /// The pause before the second try.
     #[serde(with = "seconds")]
-    #[schemars(with = "f64")]
+    #[schemars(with = "crate::fields::Time")]
     pub base: Duration,
     /// By what each pause is longer than the last.
     pub factor: f64,
     /// The longest pause.
     #[serde(with = "seconds")]
-    #[schemars(with = "f64")]
+    #[schemars(with = "crate::fields::Time")]
     pub max: Duration,
     /// How pauses are spread.
     pub jitter: Jitter,

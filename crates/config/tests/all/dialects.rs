@@ -21,10 +21,11 @@ fn every_wrapping_is_understood() {
         ("work/a.toml", "[servers.fs]\ncommand = \"npx\"\nargs = [\"-y\", \"fs\"]\n".to_owned()),
         ("work/a.toml", "[mcp_servers.fs]\ncommand = \"npx\"\nargs = [\"-y\", \"fs\"]\n".to_owned()),
         ("work/a.yaml", "servers:\n  fs:\n    command: npx\n    args: [-y, fs]\n".to_owned()),
-        ("work/a.yaml", "base: &base\n  command: npx\nservers:\n  fs:\n    <<: *base\n    args: [-y, fs]\n".to_owned()),
+        ("work/a.yaml", "x-base: &base\n  command: npx\nservers:\n  fs:\n    <<: *base\n    args: [-y, fs]\n".to_owned()),
     ];
     for (name, text) in cases {
         let world = World::config(name, &text);
+        assert!(!world.report().contains("servers"), "{}", world.report());
         let expected = "fs ready Stdio { command: \"npx\", args: [\"-y\", \"fs\"], cwd: None, env: {} }\n";
         assert_eq!(world.servers(), expected, "{text}");
     }
@@ -59,20 +60,34 @@ fn the_entry_of_the_seeds_loads() {
 }"#,
     );
     std::fs::create_dir(world.path("work/backend")).unwrap();
-    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#"
+        MyExampleServer ready Stdio { command: "python", args: ["mcp/MyExampleServer/main.py"], cwd: Some("work/backend"), env: {} }
+    "#]].assert_eq(&world.servers());
     expect![""].assert_eq(&world.report());
 }
 
 #[test]
 fn a_flat_map_may_use_the_names_of_settings() {
-    let world = World::config("work/mcp.json", r#"{"files": {"command": ["x"]}, "search": {"url": "http://s/mcp"}}"#);
-    expect![[r#""#]].assert_eq(&world.servers());
+    let world =
+        World::config("work/mcp.json", r#"{"files": {"command": ["x"]}, "search": {"url": "http://s/mcp"}}"#);
+    expect![[r#"
+        files ready Stdio { command: "x", args: [], cwd: None, env: {} }
+        search ready Http(Remote { url: "http://s/mcp", headers: {} })
+    "#]]
+    .assert_eq(&world.servers());
 }
 
 #[test]
 fn a_flat_map_with_a_slip_is_still_a_flat_map() {
     let world = World::config("work/mcp.json", r#"{"a": {"comand": ["x"]}}"#);
-    expect![[r#""#]].assert_eq(&world.report());
+    expect![[r#"
+        error[config.unknown-key]: server `a`: unknown key `comand`
+         --> work/mcp.json:1:8
+          |
+        1 | {"a": {"comand": ["x"]}}
+          |        ^^^^^^^^ did you mean `command`?
+    "#]]
+    .assert_eq(&world.report());
 }
 
 #[test]
@@ -96,7 +111,8 @@ fn transports_are_chosen_by_word_then_command_then_address() {
         let world = World::config("work/mcp.json", &format!(r#"{{"servers": {{"a": {{{fields}}}}}}}"#));
         let loaded = world.load().unwrap();
         let state = &loaded.server("a").unwrap().state;
-        let transport = format!("{:?}", state.entry().unwrap_or_else(|| panic!("{fields}: {state:?}")).transport);
+        let transport =
+            format!("{:?}", state.entry().unwrap_or_else(|| panic!("{fields}: {state:?}")).transport);
         assert!(transport.starts_with(expected), "{fields}: {transport}");
     }
 }
@@ -109,7 +125,20 @@ fn attocode_options_are_settings_of_exposure() {
             "exposure": {"summaryDescriptionLimit": 80}}"#,
     );
     let loaded = world.load().unwrap();
-    expect![[r#""#]].assert_debug_eq(&loaded.settings.exposure);
+    expect![[r#"
+        Exposure {
+            mode: Search,
+            clients: {},
+            personas: {},
+            always_load_tools: [
+                "*search*",
+            ],
+            summary_description_limit: 80,
+            max_tools_per_search: 7,
+            tool_tokens: 10000,
+        }
+    "#]]
+    .assert_debug_eq(&loaded.settings.exposure);
     assert!(loaded.findings.is_empty(), "{:?}", loaded.findings);
 }
 
@@ -143,20 +172,28 @@ fn llm_files_of_other_programs_are_read() {
     world.sources.llm_config = Some("llmconfig.yml".into());
     let llm = world.load().unwrap().settings.llm;
     assert_eq!(llm.api_key.as_ref().unwrap().expose(), "k1");
-    expect![[r#""#]].assert_eq(&format!("{llm:?}"));
+    expect![[r#"Llm { base_url: Some("https://llm.example/v1"), api_key: Some("${KEY}"), model: Some("gpt-x"), allow: [] }"#]].assert_eq(&format!("{llm:?}"));
 }
 
 #[test]
 fn a_config_folder_is_read_whole_and_overrides_lie_above_it() {
     let mut world = World::new(&[
         ("work/conf/mcp.json", r#"{"a": {"command": ["one"]}, "b": {"command": ["one"]}}"#),
-        ("work/conf/compliance-levels.json", r#"{"version": 1, "levels": [{"name": "HIPAA", "allowed_with": ["SOC2"]}]}"#),
+        (
+            "work/conf/compliance-levels.json",
+            r#"{"version": 1, "levels": [{"name": "HIPAA", "allowed_with": ["SOC2"]}]}"#,
+        ),
         ("work/over/mcp.json", r#"{"b": {"command": ["two"]}}"#),
         ("work/over/extra.json", r#"{"c": {"command": ["three"]}}"#),
     ]);
     world.sources.config_dir = Some("conf".into());
     world.sources.config_overrides = Some("over".into());
     world.sources.mcp_config = Some("extra.json".into());
-    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#"
+        a ready Stdio { command: "one", args: [], cwd: None, env: {} }
+        b ready Stdio { command: "two", args: [], cwd: None, env: {} }
+        c ready Stdio { command: "three", args: [], cwd: None, env: {} }
+    "#]]
+    .assert_eq(&world.servers());
     assert_eq!(world.load().unwrap().settings.compliance.levels[0].name, "HIPAA");
 }

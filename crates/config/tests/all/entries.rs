@@ -30,7 +30,91 @@ fn every_field_of_the_table_is_taken_over() {
     assert!(loaded.findings.is_empty(), "{:?}", loaded.findings);
     let shown = show(&loaded, View::Resolved);
     let text = world.short(&serde_json::to_string_pretty(&shown["servers"]["all"]).unwrap());
-    expect![[r#""#]].assert_eq(&text);
+    expect![[r#"
+        {
+          "transport": "http",
+          "url": "https://h/mcp",
+          "headers": {
+            "X-A": "1",
+            "X-N": "2"
+          },
+          "auth": {
+            "type": "api_key",
+            "header": "X-Key",
+            "token": "${T}"
+          },
+          "auth_hints": {
+            "required": true,
+            "type": "api_key",
+            "envs": {
+              "T": {
+                "required": true
+              }
+            },
+            "scopes": [
+              "r"
+            ],
+            "docs": "set T"
+          },
+          "forward_headers": {
+            "x-subtoken": "X-Token",
+            "x-tenant": "X-Tenant"
+          },
+          "groups": [
+            "staff"
+          ],
+          "personas": [
+            "dev",
+            "ops"
+          ],
+          "description": "d",
+          "short_description": "s",
+          "author": "a",
+          "help_email": "h@x",
+          "enabled": true,
+          "auto_connect": false,
+          "lazy": true,
+          "share": "session",
+          "tools": {
+            "allow": [
+              "a*"
+            ],
+            "deny": [
+              "ab"
+            ],
+            "require_approval": [
+              "ac",
+              "ae"
+            ],
+            "overrides": {
+              "ad": {
+                "version": "2.0.0"
+              }
+            }
+          },
+          "side_effects": "write",
+          "default_timeout": 5,
+          "allow_parallel": true,
+          "requires_consent": false,
+          "idempotency_key": true,
+          "trust_annotations": true,
+          "version": "1.2.3",
+          "inject": {
+            "identity": [],
+            "mcp_data": false,
+            "files": [
+              "f"
+            ]
+          },
+          "timeout": 10,
+          "connect_timeout": 0.5,
+          "health_check_interval": 0,
+          "restart": "never",
+          "compliance_level": "HIPAA",
+          "state": "ready",
+          "origin": "work/mcp.json:1:14 (command line)"
+        }"#]]
+    .assert_eq(&text);
 }
 
 #[test]
@@ -73,7 +157,11 @@ fn switched_off_servers_need_neither_variables_nor_folders() {
             "b": {"command": "x", "disabled": true}
         }}"#,
     );
-    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#"
+        a disabled Stdio { command: "x", args: [], cwd: Some("work/gone"), env: {"T": "${UNSET}"} }
+        b disabled Stdio { command: "x", args: [], cwd: None, env: {} }
+    "#]]
+    .assert_eq(&world.servers());
     expect![""].assert_eq(&world.report());
 }
 
@@ -81,13 +169,22 @@ fn switched_off_servers_need_neither_variables_nor_folders() {
 fn a_relative_folder_starts_beside_its_file() {
     let world = World::new(&[("user/toolbooth.toml", "[servers.a]\ncommand = \"x\"\ncwd = \"sub\"\n")]);
     std::fs::create_dir_all(world.path("user/sub")).unwrap();
-    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#"
+        a ready Stdio { command: "x", args: [], cwd: Some("user/toolbooth/sub"), env: {} }
+    "#]]
+    .assert_eq(&world.servers());
 }
 
 #[test]
 fn numbers_in_env_are_their_text() {
-    let world = World::config("work/a.yaml", "servers:\n  a:\n    command: x\n    env: {PORT: 3000, ON: true, N: 1.5}\n");
-    expect![[r#""#]].assert_eq(&world.servers());
+    let world = World::config(
+        "work/a.yaml",
+        "servers:\n  a:\n    command: x\n    env: {PORT: 3000, ON: true, N: 1.5}\n",
+    );
+    expect![[r#"
+        a ready Stdio { command: "x", args: [], cwd: None, env: {"N": "1.5", "ON": "true", "PORT": "3000"} }
+    "#]]
+    .assert_eq(&world.servers());
 }
 
 #[test]
@@ -96,6 +193,9 @@ fn comments_of_other_programs_are_no_keys() {
         "work/mcp.json",
         r#"{"$schema": "x", "//": "note", "servers": {"_comment": "y", "a": {"command": "x", "_comment": "z", "//x": 1}}}"#,
     );
-    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#"
+        a ready Stdio { command: "x", args: [], cwd: None, env: {} }
+    "#]]
+    .assert_eq(&world.servers());
     expect![""].assert_eq(&world.report());
 }

@@ -6,7 +6,9 @@ use toolbooth_config::expand::{Variables, expand, references};
 
 fn variables() -> Variables {
     let pairs = [("A", "one"), ("B", "two"), ("EMPTY", ""), ("NESTED", "${A}")];
-    Variables::new(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect::<BTreeMap<_, _>>())
+    Variables::new(
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect::<BTreeMap<_, _>>(),
+    )
 }
 
 #[test]
@@ -89,8 +91,38 @@ fn every_text_field_is_expanded_and_secrets_are_not_printed() {
 }
 
 #[test]
+fn secrets_that_are_written_out_are_not_printed_either() {
+    let world = World::config(
+        "work/toolbooth.yaml",
+        "files: {key: hunter2hunter2hunter2hunter2hunter2}\nllm: {api_key: hunter2}\nstore: {url: 'postgres://u:hunter2@h/d'}\n\
+         telemetry: {headers: {X-Key: hunter2}}\nevents: {webhooks: [https://h/hunter2, {url: https://h/hunter2}]}\nservers:\n  a: {command: x, args: [--token, hunter2], env: {API_KEY: hunter2}}\n  \
+         b: {url: 'https://h/?token=hunter2', auth_token: hunter2, headers: {Authorization: Bearer hunter2}}\n",
+    );
+    let loaded = world.load().unwrap();
+    assert_eq!(loaded.servers.len(), 2);
+    let shown = [toolbooth_config::View::Written, toolbooth_config::View::Resolved]
+        .map(|view| toolbooth_config::show(&loaded, view).to_string());
+    let printed = format!("{loaded:?} {shown:?}");
+    assert!(!printed.contains("hunter2"), "{printed}");
+}
+
+#[test]
+fn children_get_a_clean_environment() {
+    let world = World::config("work/a.json", "{}").env(&[
+        ("PATH", "/bin"),
+        ("LC_ALL", "C"),
+        ("LC_TIME", "C"),
+        ("SECRET", "hunter2"),
+        ("LANGUAGE", "en"),
+    ]);
+    let base = world.load().unwrap().base_environment();
+    assert_eq!(base.names().collect::<Vec<_>>(), ["LC_ALL", "LC_TIME", "PATH"]);
+}
+
+#[test]
 fn the_environment_wins_over_files_of_variables() {
-    let text = r#"{"env_file": "own.env", "servers": {"a": {"command": "x", "args": ["${A}", "${B}", "${C}"]}}}"#;
+    let text =
+        r#"{"env_file": "own.env", "servers": {"a": {"command": "x", "args": ["${A}", "${B}", "${C}"]}}}"#;
     let mut world = World::config("work/mcp.json", text).env(&[("A", "process")]);
     world.write("work/named.env", "A=named\nexport B=\"na\\\"med\" # note\n");
     world.write("work/own.env", "A=own\nB=own\nC='o$wn'\n");

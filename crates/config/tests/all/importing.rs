@@ -22,7 +22,38 @@ fn claude_desktop() {
         "my files": {"command": "fs", "args": ["/data/${literal}"]}
     }}"#;
     let path = "user/../Claude/claude_desktop_config.json";
-    check(&[(path, text)], "claude-desktop", expect![[r#""#]]);
+    check(
+        &[(path, text)],
+        "claude-desktop",
+        expect![[r#"
+        read user/Claude/claude_desktop_config.json
+        + github: "npx"
+            `env.GITHUB_TOKEN` moves to ${GITHUB_TOKEN}
+        + my-files: "fs"
+            note: called `my files` there
+        would write user/toolbooth/imported.json
+        would write user/toolbooth/imported.env
+        {
+          "github": {
+            "command": "npx",
+            "args": [
+              "-y",
+              "gh"
+            ],
+            "env": {
+              "GITHUB_TOKEN": "${GITHUB_TOKEN}",
+              "MODE": "ro"
+            }
+          },
+          "my-files": {
+            "command": "fs",
+            "args": [
+              "/data/$${literal}"
+            ]
+          }
+        }
+    "#]],
+    );
 }
 
 #[test]
@@ -34,13 +65,63 @@ fn claude_code() {
         world.path("work").display()
     );
     world.write("home/.claude.json", &text);
-    expect![[r#""#]].assert_eq(&dry_run(&world, "claude-code"));
+    expect![[r#"
+        read home/.claude.json
+        + s: "https://s/mcp"
+            `headers.Authorization` moves to ${S_AUTHORIZATION}
+        + p: "p"
+        would write user/toolbooth/imported.json
+        would write user/toolbooth/imported.env
+        {
+          "s": {
+            "type": "http",
+            "url": "https://s/mcp",
+            "headers": {
+              "Authorization": "Bearer ${S_AUTHORIZATION}"
+            }
+          },
+          "p": {
+            "type": "stdio",
+            "command": "p",
+            "args": [],
+            "env": {
+              "K": "${K:-d}"
+            }
+          }
+        }
+    "#]]
+    .assert_eq(&dry_run(&world, "claude-code"));
 }
 
 #[test]
 fn cursor() {
     let text = r#"{"mcpServers": {"a": {"command": "${workspaceFolder}/run", "args": ["--api-key=hunter2", "--token", "hunter2b"], "env": {"X": "${env:X}"}, "envFile": ".env"}}}"#;
-    check(&[("work/.cursor/mcp.json", text)], "cursor", expect![[r#""#]]);
+    check(
+        &[("work/.cursor/mcp.json", text)],
+        "cursor",
+        expect![[r#"
+        read work/.cursor/mcp.json
+        + a: "work/run"
+            `args.0` moves to ${A_API_KEY}
+            `args.2` moves to ${A_TOKEN}
+            note: its `envFile` is not read; name it with --env-file
+        would write user/toolbooth/imported.json
+        would write user/toolbooth/imported.env
+        {
+          "a": {
+            "command": "work/run",
+            "args": [
+              "--api-key=${A_API_KEY}",
+              "--token",
+              "${A_TOKEN}"
+            ],
+            "env": {
+              "X": "${env:X}"
+            }
+          }
+        }
+    "#]],
+    );
 }
 
 #[test]
@@ -52,7 +133,27 @@ fn vscode() {
             "gh": {"type": "http", "url": "https://gh/mcp?api_key=hunter2&x=1", "headers": {"Authorization": "Bearer ${input:gh-token}"}, "gallery": true},
         }
     }"#;
-    check(&[("work/.vscode/mcp.json", text)], "vscode", expect![[r#""#]]);
+    check(
+        &[("work/.vscode/mcp.json", text)],
+        "vscode",
+        expect![[r#"
+        read work/.vscode/mcp.json
+        + gh: "https://gh/mcp?api_key=${GH_API_KEY}&x=1"
+            `url?api_key` moves to ${GH_API_KEY}
+            note: set `GH_TOKEN` yourself: the client asks for it
+        would write user/toolbooth/imported.json
+        would write user/toolbooth/imported.env
+        {
+          "gh": {
+            "type": "http",
+            "url": "https://gh/mcp?api_key=${GH_API_KEY}&x=1",
+            "headers": {
+              "Authorization": "Bearer ${GH_TOKEN}"
+            }
+          }
+        }
+    "#]],
+    );
 }
 
 #[test]
@@ -75,7 +176,45 @@ bearer_token_env_var = "R_TOKEN"
 http_headers = { "X-Region" = "eu" }
 env_http_headers = { "X-Org" = "R_ORG" }
 "#;
-    check(&[("home/.codex/config.toml", text)], "codex", expect![[r#""#]]);
+    check(
+        &[("home/.codex/config.toml", text)],
+        "codex",
+        expect![[r#"
+            read home/.codex/config.toml
+            + docs: "npx"
+                `env.DOCS_KEY` moves to ${DOCS_KEY}
+                note: `supports_parallel_tool_calls` is not taken over
+            + remote: "https://r/mcp"
+            would write user/toolbooth/imported.json
+            would write user/toolbooth/imported.env
+            {
+              "docs": {
+                "command": "npx",
+                "args": [
+                  "-y",
+                  "docs"
+                ],
+                "env": {
+                  "DOCS_HOME": "${DOCS_HOME}",
+                  "DOCS_KEY": "${DOCS_KEY}"
+                },
+                "connect_timeout": 20,
+                "timeout": 45,
+                "allow_tools": [
+                  "search"
+                ]
+              },
+              "remote": {
+                "url": "https://r/mcp",
+                "auth_token": "${R_TOKEN}",
+                "headers": {
+                  "X-Region": "eu",
+                  "X-Org": "${R_ORG}"
+                }
+              }
+            }
+        "#]],
+    );
 }
 
 #[test]
@@ -99,12 +238,64 @@ extensions:
     enabled: true
     config: {type: streamable_http, name: web, uri: 'https://w/mcp', headers: {}, timeout: 30}
 ";
-    check(&[("user/../goose/config.yaml", text)], "goose", expect![[r#""#]]);
+    check(
+        &[("user/../goose/config.yaml", text)],
+        "goose",
+        expect![[r#"
+            read user/goose/config.yaml
+            + git: "uvx"
+                `env.GIT_TOKEN` moves to ${GIT_TOKEN}
+                note: set GH_KEY yourself: the client keeps them in its key store
+            + web: "https://w/mcp"
+            - developer: `builtin` is a part of the client itself
+            would write user/toolbooth/imported.json
+            would write user/toolbooth/imported.env
+            {
+              "git": {
+                "command": "uvx",
+                "args": [
+                  "mcp-git"
+                ],
+                "env": {
+                  "GIT_TOKEN": "${GIT_TOKEN}",
+                  "GH_KEY": "${GH_KEY}"
+                },
+                "timeout": 300,
+                "enabled": true
+              },
+              "web": {
+                "enabled": true,
+                "transport": "http",
+                "url": "https://w/mcp",
+                "timeout": 30
+              }
+            }
+        "#]],
+    );
 }
 
 #[test]
 fn any_file() {
-    check(&[("work/other.json", r#"{"a": {"command": ["x", "y"], "groups": ["users"]}}"#)], "other.json", expect![[r#""#]]);
+    check(
+        &[("work/other.json", r#"{"a": {"command": ["x", "y"], "groups": ["users"]}}"#)],
+        "other.json",
+        expect![[r#"
+        read work/other.json
+        + a: ["x","y"]
+        would write user/toolbooth/imported.json
+        {
+          "a": {
+            "command": [
+              "x",
+              "y"
+            ],
+            "groups": [
+              "users"
+            ]
+          }
+        }
+    "#]],
+    );
 }
 
 #[test]
@@ -136,14 +327,31 @@ fn what_is_written_loads_and_can_be_taken_back() {
 fn a_second_import_keeps_the_first_and_its_undo_restores_it() {
     let world = World::new(&[
         ("work/one.json", r#"{"servers": {"a": {"command": "one", "env": {"TOKEN": "hunter2"}}}}"#),
-        ("work/two.json", r#"{"servers": {"a": {"command": "two", "env": {"TOKEN": "other"}}, "b": {"command": "b"}}}"#),
+        (
+            "work/two.json",
+            r#"{"servers": {"a": {"command": "two", "env": {"TOKEN": "other"}}, "b": {"command": "b"}}}"#,
+        ),
     ]);
     plan(&world.sources, &"one.json".parse().unwrap()).unwrap().apply().unwrap();
     let first = std::fs::read_to_string(world.path("user/imported.json")).unwrap();
     let second = plan(&world.sources, &"two.json".parse().unwrap()).unwrap();
-    expect![[r#""#]].assert_eq(&world.short(&second.to_string()));
+    expect![[r#"
+        read work/two.json
+        + a-2: "two"
+            `env.TOKEN` moves to ${TOKEN_2}
+            note: `a` is another server already
+        + b: "b"
+        would write user/toolbooth/imported.json
+        would write user/toolbooth/imported.env
+    "#]]
+    .assert_eq(&world.short(&second.to_string()));
     second.apply().unwrap();
-    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#"
+        a ready Stdio { command: "one", args: [], cwd: None, env: {"TOKEN": "${TOKEN}"} }
+        a-2 ready Stdio { command: "two", args: [], cwd: None, env: {"TOKEN": "${TOKEN_2}"} }
+        b ready Stdio { command: "b", args: [], cwd: None, env: {} }
+    "#]]
+    .assert_eq(&world.servers());
     undo(&world.sources).unwrap();
     assert_eq!(std::fs::read_to_string(world.path("user/imported.json")).unwrap(), first);
 }
@@ -154,7 +362,10 @@ fn a_file_that_was_edited_since_is_not_thrown_away() {
     plan(&world.sources, &"one.json".parse().unwrap()).unwrap().apply().unwrap();
     world.write("user/imported.json", "{}");
     let error = undo(&world.sources).unwrap_err();
-    assert_eq!(world.short(&error.to_string()), "`user/toolbooth/imported.json` was changed after the import");
+    assert_eq!(
+        world.short(&error.to_string()),
+        "`user/toolbooth/imported.json` was changed after the import"
+    );
 }
 
 #[test]

@@ -7,7 +7,10 @@ use toolbooth_config::{Discovery, Layer, explain};
 #[test]
 fn later_layers_win_setting_by_setting() {
     let mut world = World::new(&[
-        ("etc/toolbooth.toml", "listen = 1001\ndrain_seconds = 1\n[exposure]\nmode = \"full\"\ntool_tokens = 1\n"),
+        (
+            "etc/toolbooth.toml",
+            "listen = 1001\ndrain_seconds = 1\n[exposure]\nmode = \"full\"\ntool_tokens = 1\n",
+        ),
         ("user/toolbooth.yaml", "listen: 1002\nexposure: {max_tools_per_search: 9}\n"),
         ("work/toolbooth.json", r#"{"listen": 1003, "exposure": {"mode": "summary"}}"#),
     ])
@@ -34,8 +37,20 @@ fn a_later_server_replaces_the_earlier_one_whole() {
         ("etc/mcp.json", r#"{"servers": {"fs": {"command": "old", "env": {"TOKEN": "${SYSTEM_SECRET}"}}}}"#),
         ("user/mcp.json", r#"{"servers": {"fs": {"command": "new"}, "other": {"command": "x"}}}"#),
     ]);
-    expect![[r#""#]].assert_eq(&world.servers());
-    expect![[r#""#]].assert_eq(&world.report());
+    expect![[r#"
+        fs ready Stdio { command: "new", args: [], cwd: None, env: {} }
+        other ready Stdio { command: "x", args: [], cwd: None, env: {} }
+    "#]]
+    .assert_eq(&world.servers());
+    expect![[r#"
+        warning[config.replaced]: server `fs` replaces the one at etc/mcp.json:1:14 whole
+         --> user/toolbooth/mcp.json:1:14
+          |
+        1 | {"servers": {"fs": {"command": "new"}, "other": {"command": "x"}}}
+          |              ^^^^
+        hint: add "merge": true here to lay it over the other one field by field
+    "#]]
+    .assert_eq(&world.report());
     let loaded = world.load().unwrap();
     let server = loaded.server("fs").unwrap();
     assert_eq!((server.origin.layer, server.shadowed[0].layer), (Layer::User, Layer::System));
@@ -44,10 +59,16 @@ fn a_later_server_replaces_the_earlier_one_whole() {
 #[test]
 fn merge_lays_one_entry_over_the_other() {
     let world = World::new(&[
-        ("etc/mcp.json", r#"{"servers": {"fs": {"command": "old", "args": ["a"], "env": {"A": "1", "B": "1"}}}}"#),
+        (
+            "etc/mcp.json",
+            r#"{"servers": {"fs": {"command": "old", "args": ["a"], "env": {"A": "1", "B": "1"}}}}"#,
+        ),
         ("user/mcp.json", r#"{"servers": {"fs": {"merge": true, "args": ["b"], "env": {"B": "2"}}}}"#),
     ]);
-    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#"
+        fs ready Stdio { command: "old", args: ["b"], cwd: None, env: {"A": "1", "B": "2"} }
+    "#]]
+    .assert_eq(&world.servers());
     expect![""].assert_eq(&world.report());
 }
 
@@ -57,8 +78,19 @@ fn a_project_may_not_merge_into_a_lower_layer() {
         ("user/mcp.json", r#"{"servers": {"fs": {"command": "mine", "env": {"TOKEN": "x"}}}}"#),
         ("work/.mcp.json", r#"{"servers": {"fs": {"merge": true, "command": "steal"}}}"#),
     ]);
-    expect![[r#""#]].assert_eq(&world.servers());
-    expect![[r#""#]].assert_eq(&world.report());
+    expect![[r#"
+        fs ready Stdio { command: "mine", args: [], cwd: None, env: {"TOKEN": "(hidden)"} }
+    "#]]
+    .assert_eq(&world.servers());
+    expect![[r#"
+        error[config.merge-refused]: a project file may not merge into server `fs` of the user layer
+         --> work/.mcp.json:1:14
+          |
+        1 | {"servers": {"fs": {"merge": true, "command": "steal"}}}
+          |              ^^^^
+        hint: the entry at user/toolbooth/mcp.json:1:14 stays in force
+    "#]]
+    .assert_eq(&world.report());
 }
 
 #[test]
@@ -68,10 +100,31 @@ fn a_project_may_not_change_what_is_enforced() {
             "etc/toolbooth.toml",
             "[exposure]\nenforced = true\nmode = \"search\"\n[servers.scan]\ncommand = \"scan\"\nenforced = true\n",
         ),
-        ("work/toolbooth.toml", "[exposure]\nmode = \"full\"\n[servers.scan]\ncommand = \"true\"\nenabled = false\n"),
+        (
+            "work/toolbooth.toml",
+            "[exposure]\nmode = \"full\"\n[servers.scan]\ncommand = \"true\"\nenabled = false\n",
+        ),
     ]);
-    expect![[r#""#]].assert_eq(&world.servers());
-    expect![[r#""#]].assert_eq(&world.report());
+    expect![[r#"
+        scan ready Stdio { command: "scan", args: [], cwd: None, env: {} }
+    "#]]
+    .assert_eq(&world.servers());
+    expect![[r#"
+        error[config.enforced]: a project file may not change `exposure`: it is enforced
+         --> work/toolbooth.toml:1:2
+          |
+        1 | [exposure]
+          |  ^^^^^^^^
+        hint: enforced at etc/toolbooth.toml:1:1
+
+        error[config.enforced]: a project file may not change server `scan`: it is enforced
+         --> work/toolbooth.toml:3:10
+          |
+        3 | [servers.scan]
+          |          ^^^^
+        hint: the entry at etc/toolbooth.toml:4:10 stays in force
+    "#]]
+    .assert_eq(&world.report());
     assert_eq!(format!("{:?}", world.load().unwrap().settings.exposure.mode), "Search");
 }
 
@@ -85,7 +138,10 @@ fn the_user_may_change_what_is_enforced() {
 #[test]
 fn rules_and_denials_of_all_layers_count() {
     let world = World::new(&[
-        ("etc/toolbooth.toml", "deny_tools = [\"rm\"]\n[[policy.rules]]\neffect = \"deny\"\ntools = \"shell.*\"\n"),
+        (
+            "etc/toolbooth.toml",
+            "deny_tools = [\"rm\"]\n[[policy.rules]]\neffect = \"deny\"\ntools = \"shell.*\"\n",
+        ),
         (
             "user/toolbooth.toml",
             "deny_tools = [\"mv\"]\n[[policy.rules]]\nsubject = \"user:ann\"\neffect = \"allow\"\ntools = { side_effects = \"read\" }\n",
@@ -93,14 +149,59 @@ fn rules_and_denials_of_all_layers_count() {
     ]);
     let settings = world.load().unwrap().settings;
     assert_eq!(settings.deny_tools, ["rm", "mv"]);
-    expect![[r#""#]].assert_debug_eq(&settings.policy.layers);
+    expect![[r#"
+        [
+            RuleLayer {
+                layer: System,
+                rules: [
+                    Rule {
+                        subject: Everybody,
+                        tools: ToolMatch {
+                            names: [
+                                "shell.*",
+                            ],
+                            capability: [],
+                            side_effects: [],
+                        },
+                        arguments: {},
+                        effect: Deny,
+                        reason: None,
+                    },
+                ],
+            },
+            RuleLayer {
+                layer: User,
+                rules: [
+                    Rule {
+                        subject: User(
+                            "ann",
+                        ),
+                        tools: ToolMatch {
+                            names: [],
+                            capability: [],
+                            side_effects: [
+                                "read",
+                            ],
+                        },
+                        arguments: {},
+                        effect: Allow,
+                        reason: None,
+                    },
+                ],
+            },
+        ]
+    "#]]
+    .assert_debug_eq(&settings.policy.layers);
 }
 
 #[test]
 fn a_project_file_named_on_the_command_line_is_read_once_and_trusted() {
     let mut world = World::new(&[("work/.mcp.json", r#"{"servers": {"a": {"command": "x"}}}"#)]);
     world.sources.config_files = vec![".mcp.json".into()];
-    expect![[r#""#]].assert_eq(&world.servers());
+    expect![[r#"
+        a ready Stdio { command: "x", args: [], cwd: None, env: {} }
+    "#]]
+    .assert_eq(&world.servers());
     expect![""].assert_eq(&world.report());
 }
 
@@ -120,8 +221,15 @@ fn arguments_reach_into_servers() {
         ("servers.a.b.args".into(), "-v,-x".into()),
         ("servers.zzz.enabled".into(), "true".into()),
     ];
-    expect![[r#""#]].assert_eq(&world.servers());
-    expect![[r#""#]].assert_eq(&world.report());
+    expect![[r#"
+        a.b disabled Stdio { command: "x", args: ["-v", "-x"], cwd: None, env: {} }
+    "#]]
+    .assert_eq(&world.servers());
+    expect![[r#"
+        error[config.no-server]: there is no server `zzz`
+         --> `servers.zzz.enabled` on the command line
+    "#]]
+    .assert_eq(&world.report());
 }
 
 #[test]
@@ -142,8 +250,17 @@ fn variables_are_settings_of_any_type() {
     assert!(settings.files.single_use);
     assert_eq!(settings.approval.expires_seconds.as_millis(), 12_500);
     assert_eq!(settings.llm.api_key.as_ref().unwrap().expose(), "hunter2");
-    expect![[r#""#]].assert_eq(&world.report());
-    expect![[r#""#]].assert_eq(&explain(&loaded, "llm.api_key").to_string());
+    expect![[r#"
+        warning[config.unknown-variable]: `TOOLBOOTH_LLM_MODLE` is not a setting
+         --> variable `TOOLBOOTH_LLM_MODLE`
+        hint: did you mean `TOOLBOOTH_LLM_MODEL`?
+    "#]]
+    .assert_eq(&world.report());
+    expect![[r#"
+        llm.api_key = "${TOOLBOOTH_LLM_API_KEY}"
+          from variable `TOOLBOOTH_LLM_API_KEY` (environment)
+    "#]]
+    .assert_eq(&explain(&loaded, "llm.api_key").to_string());
 }
 
 #[test]
@@ -165,6 +282,21 @@ fn every_file_that_could_come_is_watched() {
 
 #[test]
 fn two_whole_files_in_one_folder_are_warned_about() {
-    let world = World::new(&[("user/toolbooth.toml", "listen = 1\n"), ("user/toolbooth.yaml", "listen: 2\n")]);
-    expect![[r#""#]].assert_eq(&world.report());
+    let world =
+        World::new(&[("user/toolbooth.toml", "listen = 1\n"), ("user/toolbooth.yaml", "listen: 2\n")]);
+    expect![[r#"
+        warning[config.two-files]: `toolbooth.toml` stands beside this file; both are read, and this one wins
+         --> user/toolbooth/toolbooth.yaml
+    "#]]
+    .assert_eq(&world.report());
+}
+
+#[test]
+fn standing_in_ones_own_folder_changes_nothing() {
+    let mut world =
+        World::new(&[("user/toolbooth.toml", "data_dir = \"d\"\n[servers.a]\ncommand = \"x\"\n")]);
+    world.sources.cwd = world.path("user/").canonicalize().unwrap();
+    let loaded = world.load().unwrap();
+    assert_eq!(loaded.server("a").unwrap().state.as_str(), "ready");
+    assert!(loaded.untrusted.is_empty());
 }

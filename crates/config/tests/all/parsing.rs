@@ -8,7 +8,9 @@ use toolbooth_config::texts::Texts;
 
 fn read(bytes: &[u8], syntax: Syntax) -> Result<serde_json::Value, String> {
     let mut texts = Texts::default();
-    parse_as(&mut texts, Path::new("f"), bytes, syntax).map(|node| node.shown()).map_err(|finding| render(&finding))
+    parse_as(&mut texts, Path::new("f"), bytes, syntax)
+        .map(|node| node.shown())
+        .map_err(|finding| render(&finding))
 }
 
 const ALL: [Syntax; 3] = [Syntax::Json, Syntax::Toml, Syntax::Yaml];
@@ -50,7 +52,10 @@ fn depth_and_size_are_bounded() {
     }
     assert!(read("[".repeat(100_000).as_bytes(), Syntax::Yaml).is_err());
     assert!(read("- ".repeat(100_000).as_bytes(), Syntax::Yaml).is_err());
-    assert!(read(format!("a = {}1{}", "[".repeat(100_000), "]".repeat(100_000)).as_bytes(), Syntax::Toml).is_err());
+    assert!(
+        read(format!("a = {}1{}", "[".repeat(100_000), "]".repeat(100_000)).as_bytes(), Syntax::Toml)
+            .is_err()
+    );
     assert!(read(format!("{}a = 1", "a.".repeat(100_000)).as_bytes(), Syntax::Toml).is_err());
     let large = vec![b' '; parse::MAX_BYTES + 1];
     assert!(read(&large, Syntax::Json).unwrap_err().contains("more than 4 MiB"));
@@ -68,13 +73,22 @@ fn a_bomb_of_aliases_is_refused() {
 
 #[test]
 fn yaml_words_are_what_version_1_2_says() {
-    let value = read(b"a: no\nb: true\nc: ~\nd: 0x1F\ne: 1.50\nf: '1'\ng: 012\nh: 1e3\ni: .inf\nj: 2026-01-01\nk: -7\n", Syntax::Yaml);
-    expect_test::expect![[r#""#]].assert_eq(&value.unwrap().to_string());
+    let value = read(
+        b"a: no\nb: true\nc: ~\nd: 0x1F\ne: 1.50\nf: '1'\ng: 012\nh: 1e3\ni: .inf\nj: 2026-01-01\nk: -7\n",
+        Syntax::Yaml,
+    );
+    expect_test::expect![[r#"{"a":"no","b":true,"c":null,"d":31,"e":1.5,"f":"1","g":12,"h":1000.0,"i":".inf","j":"2026-01-01","k":-7}"#]].assert_eq(&value.unwrap().to_string());
 }
 
 #[test]
 fn empty_files_hold_nothing() {
-    for (text, syntax) in [("", Syntax::Json), ("// c\n", Syntax::Json), ("", Syntax::Toml), ("# c\n", Syntax::Yaml), ("\u{feff}{}", Syntax::Json)] {
+    for (text, syntax) in [
+        ("", Syntax::Json),
+        ("// c\n", Syntax::Json),
+        ("", Syntax::Toml),
+        ("# c\n", Syntax::Yaml),
+        ("\u{feff}{}", Syntax::Json),
+    ] {
         assert_eq!(read(text.as_bytes(), syntax).unwrap(), serde_json::json!({}), "{text:?}");
     }
 }
@@ -83,7 +97,13 @@ fn empty_files_hold_nothing() {
 fn escapes_are_read_as_json_says() {
     let value = read(br#"{"a": "\u00e9\ud83d\ude00\n\/\\\"\t"}"#, Syntax::Json).unwrap();
     assert_eq!(value["a"], "é😀\n/\\\"\t");
-    for bad in [r#"{"a": "\ud83d"}"#, r#"{"a": "\ud83dx"}"#, r#"{"a": "\u12"}"#, r#"{"a": "\x"}"#, r#"{"a": "\udc00"}"#] {
+    for bad in [
+        r#"{"a": "\ud83d"}"#,
+        r#"{"a": "\ud83dx"}"#,
+        r#"{"a": "\u12"}"#,
+        r#"{"a": "\x"}"#,
+        r#"{"a": "\udc00"}"#,
+    ] {
         assert!(read(bad.as_bytes(), Syntax::Json).is_err(), "{bad}");
     }
 }

@@ -13,12 +13,32 @@ fn hash(name: &str, text: &str, env: &[(&str, &str)]) -> String {
 
 #[test]
 fn the_hash_is_of_the_meaning() {
-    let base = hash("work/a.json", r#"{"servers": {"a": {"command": "x", "args": ["1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}}}}"#, &[]);
+    let base = hash(
+        "work/a.json",
+        r#"{"servers": {"a": {"command": "x", "args": ["1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}}}}"#,
+        &[],
+    );
     let same = [
-        ("work/a.json", r#"{"servers": {"a": {"env": {"B": "2", "A": "1"}, "tools": {"overrides": {"t": {"y": 2, "x": 1}}}, "args": ["1"], "command": "x"}}}"#, &[][..]),
-        ("work/a.json", r#"{"mcpServers": {"a": {"command": ["x", "1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}, "enabled": true, "timeout": 30}}}"#, &[][..]),
-        ("work/a.yaml", "servers: {a: {command: x, args: ['1'], env: {A: 1, B: '2'}, tools: {overrides: {t: {x: 1, y: 2}}}}}", &[][..]),
-        ("work/a.json", r#"{"servers": {"a": {"command": "x", "args": ["${ONE}"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}}}}"#, &[("ONE", "1")][..]),
+        (
+            "work/a.json",
+            r#"{"servers": {"a": {"env": {"B": "2", "A": "1"}, "tools": {"overrides": {"t": {"y": 2, "x": 1}}}, "args": ["1"], "command": "x"}}}"#,
+            &[][..],
+        ),
+        (
+            "work/a.json",
+            r#"{"mcpServers": {"a": {"command": ["x", "1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}, "enabled": true, "timeout": 30}}}"#,
+            &[][..],
+        ),
+        (
+            "work/a.yaml",
+            "servers: {a: {command: x, args: ['1'], env: {A: 1, B: '2'}, tools: {overrides: {t: {x: 1, y: 2}}}}}",
+            &[][..],
+        ),
+        (
+            "work/a.json",
+            r#"{"servers": {"a": {"command": "x", "args": ["${ONE}"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}}}}"#,
+            &[("ONE", "1")][..],
+        ),
     ];
     for (name, text, env) in same {
         assert_eq!(hash(name, text, env), base, "{text}");
@@ -53,7 +73,8 @@ fn only_what_changed_is_touched() {
         r#"{"servers": {"new": {"command": "x"}, "other": {"command": "y"}, "same": {"command": "x", "enabled": true}}}"#,
     );
     let changes = ServerChanges::between(&before.servers, &world.load().unwrap().servers);
-    let names = |list: &[toolbooth_core::names::ServerName]| list.iter().map(|n| n.to_string()).collect::<Vec<_>>();
+    let names =
+        |list: &[toolbooth_core::names::ServerName]| list.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     assert_eq!(names(&changes.added), ["new"]);
     assert_eq!(names(&changes.changed), ["other"]);
     assert_eq!(names(&changes.removed), ["gone"]);

@@ -8,7 +8,9 @@ use toolbooth_config::schema;
 fn the_schema_covers_every_section_and_every_server_field() {
     let schema = schema();
     let settings = schema["properties"].as_object().unwrap();
-    for key in ["listen", "store", "policy", "servers", "mcpServers", "lazyLoading", "always_load_tools", "enforced"] {
+    for key in
+        ["listen", "store", "policy", "servers", "mcpServers", "lazyLoading", "always_load_tools", "enforced"]
+    {
         assert!(settings.contains_key(key), "{key}");
     }
     let server = schema["$defs"]["Server"]["properties"].as_object().unwrap();
@@ -16,12 +18,48 @@ fn the_schema_covers_every_section_and_every_server_field() {
     let world = World::config("work/a.json", r#"{"servers": {"a": {"command": "x", "zzzzzzzz": 1}}}"#);
     assert!(world.report().contains("unknown key `zzzzzzzz`"));
     for key in [
-        "command", "cmd", "args", "cwd", "env", "url", "headers", "transport", "type", "auth", "auth_type",
-        "auth_token", "auth_header", "oauth", "forward_headers", "groups", "persona", "personas", "description",
-        "short_description", "author", "help_email", "enabled", "auto_connect", "autoConnect", "lazy", "share",
-        "tools", "side_effects", "default_timeout", "allow_parallel", "requires_consent", "idempotency_key",
-        "trust_annotations", "inject", "timeout", "connect_timeout", "health_check_interval", "restart",
-        "compliance_level", "merge", "enforced",
+        "command",
+        "cmd",
+        "args",
+        "cwd",
+        "env",
+        "url",
+        "headers",
+        "transport",
+        "type",
+        "auth",
+        "auth_type",
+        "auth_token",
+        "auth_header",
+        "oauth",
+        "forward_headers",
+        "groups",
+        "persona",
+        "personas",
+        "description",
+        "short_description",
+        "author",
+        "help_email",
+        "enabled",
+        "auto_connect",
+        "autoConnect",
+        "lazy",
+        "share",
+        "tools",
+        "side_effects",
+        "default_timeout",
+        "allow_parallel",
+        "requires_consent",
+        "idempotency_key",
+        "trust_annotations",
+        "inject",
+        "timeout",
+        "connect_timeout",
+        "health_check_interval",
+        "restart",
+        "compliance_level",
+        "merge",
+        "enforced",
     ] {
         assert!(server.contains_key(key), "{key}");
     }
@@ -47,5 +85,46 @@ fn every_reference_leads_somewhere() {
     for reference in found {
         let name = reference.strip_prefix("#/$defs/").unwrap_or_else(|| panic!("{reference}"));
         assert!(schema["$defs"].get(name).is_some(), "{reference}");
+    }
+}
+
+fn validator() -> jsonschema::Validator {
+    jsonschema::validator_for(&schema()).unwrap()
+}
+
+#[test]
+fn what_loads_also_validates() {
+    let files = [
+        serde_json::json!({ "servers": { "a": { "command": ["x"], "timeout": "5s", "auth": "none", "env": { "P": 1 } } } }),
+        serde_json::json!({ "mcpServers": { "a": { "type": "streamable-http", "url": "http://h/", "oauth": true } } }),
+        serde_json::json!({ "listen": 9000, "deny_tools": "x", "retry": { "base": "500ms" }, "approval": { "default": true } }),
+        serde_json::json!({ "exposure": { "lazyLoading": true, "enforced": true }, "alwaysLoadTools": ["a"] }),
+        serde_json::json!({ "policy": { "rules": [{ "effect": "ask", "tools": { "side_effects": "write" } }] } }),
+        serde_json::json!({ "events": { "webhooks": ["https://h/", { "url": "https://h/" }] }, "groups": { "a": ["b"] } }),
+        serde_json::json!({ "manifests": { "tools": "t/" }, "search": { "embeddings": { "api_key": "${K}" } } }),
+    ];
+    for file in files {
+        let world = World::config("work/toolbooth.json", &file.to_string()).env(&[("K", "k")]);
+        let report = world.report();
+        assert!(!report.contains("error["), "{file}: {report}");
+        let problems: Vec<String> = validator().iter_errors(&file).map(|error| error.to_string()).collect();
+        assert!(problems.is_empty(), "{file}: {problems:?}");
+    }
+}
+
+#[test]
+fn what_does_not_load_does_not_validate() {
+    let files = [
+        serde_json::json!({ "servers": { "a": { "command": "x", "grops": [] } } }),
+        serde_json::json!({ "servers": { "a": { "command": "x", "groups": "staff" } } }),
+        serde_json::json!({ "lisen": 1 }),
+        serde_json::json!({ "exposure": { "mode": "everything" } }),
+    ];
+    for file in files {
+        assert!(
+            World::config("work/toolbooth.json", &file.to_string()).report().contains("error["),
+            "{file}"
+        );
+        assert!(!validator().is_valid(&file), "{file}");
     }
 }

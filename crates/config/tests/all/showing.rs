@@ -37,7 +37,37 @@ fn explanations_name_the_winner_and_the_others() {
     ];
     let text: String = keys.iter().map(|key| explain(&loaded, key).to_string()).collect();
     assert!(!text.contains("hunter") && !text.contains("written-out") && !text.contains("0123"), "{text}");
-    expect![[r#""#]].assert_eq(&world.short(&text));
+    expect![[r#"
+        servers.fs.env.TOKEN = "${USER_TOKEN}"
+          from user/toolbooth/mcp.json:3:12 (user)
+          over "${SYSTEM_TOKEN}" from etc/toolbooth.toml:5:9 (system)
+          note: the entry at user/toolbooth/mcp.json:2:2 counts whole; nothing of the others is in it
+        servers.fs.env.API_KEY = "(hidden)"
+          from user/toolbooth/mcp.json:4:14 (user)
+          note: the entry at user/toolbooth/mcp.json:2:2 counts whole; nothing of the others is in it
+        servers.fs.timeout = 30
+          the default
+          note: the entry at user/toolbooth/mcp.json:2:2 counts whole; nothing of the others is in it
+        servers.fs = {"command":"new","env":{"TOKEN":"${USER_TOKEN}","API_KEY":"(hidden)"}}
+          from user/toolbooth/mcp.json:2:8 (user)
+          over {"command":"old","env":{"TOKEN":"${SYSTEM_TOKEN}"}} from etc/toolbooth.toml:2:1 (system)
+          note: the entry at user/toolbooth/mcp.json:2:2 counts whole; nothing of the others is in it
+        servers.mine.command = "x"
+          from work/.mcp.json:1:34 (project)
+          note: the server is `needs_trust`
+        servers.fz.command is not set
+          note: there is no server of that name; did you mean `fs`?
+        listen = 9001
+          from user/toolbooth/mcp.json:1:12 (user)
+          over 9000 from etc/toolbooth.toml:1:10 (system)
+        llm.api_key = "(hidden)"
+          from user/toolbooth/mcp.json:1:37 (user)
+        exposure.mode = "auto"
+          the default
+        exposure.mod is not set
+          note: there is no such setting; did you mean `exposure.mode`?
+    "#]]
+    .assert_eq(&world.short(&text));
 }
 
 #[test]
@@ -45,14 +75,36 @@ fn shown_configurations_hold_no_secret() {
     let world = world();
     let loaded = world.load().unwrap();
     let written = serde_json::to_string_pretty(&show(&loaded, View::Written)).unwrap();
-    expect![[r#""#]].assert_eq(&world.short(&written));
+    expect![[r#"
+        {
+          "listen": 9001,
+          "llm": {
+            "api_key": "(hidden)"
+          },
+          "servers": {
+            "fs": {
+              "command": "new",
+              "env": {
+                "TOKEN": "${USER_TOKEN}",
+                "API_KEY": "(hidden)"
+              }
+            },
+            "mine": {
+              "command": "x"
+            }
+          }
+        }"#]]
+    .assert_eq(&world.short(&written));
     let resolved = show(&loaded, View::Resolved);
     assert_eq!(resolved["servers"]["fs"]["env"]["TOKEN"], "${USER_TOKEN}");
     assert_eq!(resolved["servers"]["fs"]["env"]["API_KEY"], "(hidden)");
     assert_eq!(resolved["servers"]["mine"]["state"], "needs_trust");
     assert_eq!(resolved["listen"], "127.0.0.1:9001");
     for text in [written, resolved.to_string()] {
-        assert!(!text.contains("hunter") && !text.contains("written-out") && !text.contains("0123"), "{text}");
+        assert!(
+            !text.contains("hunter") && !text.contains("written-out") && !text.contains("0123"),
+            "{text}"
+        );
     }
 }
 
@@ -61,5 +113,9 @@ fn every_written_setting_has_an_origin() {
     let world = world();
     let origins = world.load().unwrap().origins();
     let lines: String = origins.iter().map(|(key, origin)| format!("{key}: {origin}\n")).collect();
-    expect![[r#""#]].assert_eq(&world.short(&lines));
+    expect![[r#"
+        listen: user/toolbooth/mcp.json:1:12 (user)
+        llm.api_key: user/toolbooth/mcp.json:1:37 (user)
+    "#]]
+    .assert_eq(&world.short(&lines));
 }

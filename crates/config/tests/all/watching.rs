@@ -7,7 +7,9 @@ use toolbooth_config::watch::watch;
 /// Waits for one message, on a thread's own time: the watcher owns a real thread.
 fn wait(receiver: &mut tokio::sync::mpsc::Receiver<()>, at_most: Duration) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(at_most, receiver.recv()).await.is_ok_and(|told| told.is_some()) })
+    runtime.block_on(async {
+        tokio::time::timeout(at_most, receiver.recv()).await.is_ok_and(|told| told.is_some())
+    })
 }
 
 #[test]

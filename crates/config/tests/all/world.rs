@@ -81,7 +81,8 @@ impl World {
         let loaded = self.load().unwrap();
         let mut out = String::new();
         for server in &loaded.servers {
-            let reach = server.state.entry().map(|entry| format!(" {:?}", entry.transport)).unwrap_or_default();
+            let reach =
+                server.state.entry().map(|entry| format!(" {:?}", entry.transport)).unwrap_or_default();
             out.push_str(&format!("{} {}{reach}\n", server.name, server.state.as_str()));
         }
         self.short(&out)
