@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use suite::{Revision, Scenario, Suite};
 
 const USAGE: &str = "usage: cargo xtask conformance [--pair modern-modern|legacy-legacy|legacy-modern|modern-legacy|all] \
-                     [--client] [--direct] [--scenario NAME]";
+                     [--client] [--direct] [--scenario NAME] [--built FOLDER]";
 
 /// One run of the suite: what is tested, and against which requirements.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,11 +62,12 @@ fn directs() -> Vec<Run> {
 struct Selection {
     runs: Vec<Run>,
     scenario: Option<String>,
+    built: Option<PathBuf>,
 }
 
 fn select(arguments: impl IntoIterator<Item = String>) -> Result<Selection> {
     let mut runs = Vec::new();
-    let mut scenario = None;
+    let (mut scenario, mut built) = (None, None);
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -84,13 +85,17 @@ fn select(arguments: impl IntoIterator<Item = String>) -> Result<Selection> {
                 Some(name) => scenario = Some(name),
                 None => bail!("`--scenario` needs a value\n{USAGE}"),
             },
+            "--built" => match arguments.next() {
+                Some(folder) => built = Some(PathBuf::from(folder)),
+                None => bail!("`--built` needs a folder\n{USAGE}"),
+            },
             other => bail!("`{other}` is unknown\n{USAGE}"),
         }
     }
     if runs.is_empty() {
         runs = [pairs(), clients()].concat();
     }
-    Ok(Selection { runs, scenario })
+    Ok(Selection { runs, scenario, built })
 }
 
 fn root() -> PathBuf {
@@ -99,12 +104,16 @@ fn root() -> PathBuf {
 
 /// Runs what the arguments select; an unexpected failure and an outdated expectation are errors.
 pub fn run(arguments: impl IntoIterator<Item = String>) -> Result<()> {
-    let Selection { runs, scenario } = select(arguments)?;
+    let Selection { runs, scenario, built } = select(arguments)?;
     let root = root();
     let baseline = Baseline::read(&root.join("conformance/expected-failures.yml"))?;
     let suite = Suite::new(Node::install(&root)?);
     let direct = runs.iter().all(|run| matches!(run, Run::Direct { .. }));
-    let programs = Programs::build(&root, if direct { Wanted::Fixture } else { Wanted::FixtureAndGateway })?;
+    let wanted = if direct { Wanted::Fixture } else { Wanted::FixtureAndGateway };
+    let programs = match built {
+        Some(folder) => Programs::find(&root, &folder),
+        None => Programs::build(&root, wanted)?,
+    };
     let extent = if scenario.is_none() { Extent::Everything } else { Extent::OneScenario };
     let (mut passed, mut failed, mut complaints) = (0, 0, Vec::new());
     for run in runs {

@@ -33,13 +33,19 @@ pub struct Programs {
 }
 
 impl Programs {
+    /// The programs of this folder, as they are.
+    pub fn find(root: &Path, folder: &Path) -> Self {
+        let [fixture, gateway] = ["toolbooth-fixture", "toolbooth"].map(|name| folder.join(name));
+        Self { root: root.to_path_buf(), fixture, gateway: Some(gateway) }
+    }
+
     /// Builds what is wanted.
     pub fn build(root: &Path, wanted: Wanted) -> Result<Self> {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(root).args(["build", "--message-format=json-render-diagnostics"]);
         command.args(["-p", "toolbooth-testkit", "--bin", "toolbooth-fixture"]);
         if wanted == Wanted::FixtureAndGateway {
-            command.args(["-p", "toolbooth-cli", "--bin", "toolbooth"]);
+            command.args(["-p", "toolbooth", "--bin", "toolbooth"]);
         }
         let output = command.stderr(Stdio::inherit()).output().context("cargo did not start")?;
         if !output.status.success() {
