@@ -34,6 +34,8 @@ pub struct Loaded {
     pub variables: Variables,
     /// Project files whose settings wait for trust.
     pub untrusted: Vec<UntrustedSettings>,
+    /// Where the book of trust is kept: the data directory that no project file had a say in.
+    pub trust_dir: PathBuf,
     pub(crate) texts: Texts,
     pub(crate) documents: Vec<Document>,
     pub(crate) merged: Node,
@@ -160,11 +162,10 @@ impl Loaded {
     }
 }
 
-/// Loads the configuration, with the book of trust that its own data directory holds.
+/// Loads the configuration, with the book of trust that the user's own data directory holds.
 pub fn load_with_trust(sources: &mut Sources) -> Result<Loaded, LoadFailure> {
-    // Trust is never looked up in a folder that an untrusted file names: those settings are set aside at first.
     let first = load(sources)?;
-    match TrustBook::load(&first.settings.data_dir) {
+    match TrustBook::load(&first.trust_dir).map(|book| book.with_generosity_of(&sources.trust)) {
         Ok(book) if book == sources.trust => Ok(first),
         Ok(book) => {
             sources.trust = book;
@@ -201,7 +202,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
     if desk.fatal {
         return Err(desk.failure());
     }
-    let resolve::Resolved { settings, merged, untrusted } = resolved;
+    let resolve::Resolved { settings, merged, untrusted, trust_dir } = resolved;
     let gathered = servers::gather(&mut desk, &documents, server_arguments, &variables);
     let servers::Gathered { servers, history } = gathered;
     let Desk { texts, findings, files, .. } = desk;
@@ -212,6 +213,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
         files,
         variables,
         untrusted,
+        trust_dir,
         texts,
         documents,
         merged,

@@ -24,6 +24,7 @@ pub(crate) struct Resolved {
     pub settings: Settings,
     pub merged: Node,
     pub untrusted: Vec<UntrustedSettings>,
+    pub trust_dir: PathBuf,
 }
 
 /// Settings that protect: with an error in one of these, going on with a default would open a door.
@@ -63,7 +64,11 @@ pub(crate) fn settings(
         let settings = trusted_part(desk, document, &mut untrusted);
         merger.lay(document.layer, settings);
     }
+    let mut trust_dir = own_data_dir(documents);
     for argument in arguments {
+        if argument.path == ["data_dir"] {
+            trust_dir = Some(argument.node.clone());
+        }
         let mark = argument.node.mark;
         let path: Vec<&str> = argument.path.iter().map(String::as_str).collect();
         let mut settings = Node::empty_map(mark);
@@ -82,7 +87,27 @@ pub(crate) fn settings(
         .collect();
     place(desk, &merged, documents, &mut settings);
     checks::settings(desk, &merged, &settings);
-    Resolved { settings, merged: written, untrusted }
+    let trust_dir = data_dir(desk, trust_dir.as_ref(), variables);
+    Resolved { settings, merged: written, untrusted, trust_dir }
+}
+
+/// The data directory that somebody other than a project file names.
+fn own_data_dir(documents: &[Document]) -> Option<Node> {
+    let own = documents.iter().rev().filter(|document| document.layer != Layer::Project);
+    own.filter_map(|document| document.split.settings.get("data_dir")).next().cloned()
+}
+
+fn data_dir(desk: &Desk<'_>, written: Option<&Node>, variables: &Variables) -> PathBuf {
+    let named = written.and_then(|node| {
+        let text = node.text()?;
+        let path = expand::expand(text, variables).ok()?.unwrap_or_else(|| text.to_owned());
+        Some(resolve_path(desk, node.mark, Path::new(&path)))
+    });
+    match (&desk.sources.data_dir, named) {
+        (Some(path), _) => desk.sources.absolute(path),
+        (None, Some(path)) => path,
+        (None, None) => desk.sources.default_data_dir(),
+    }
 }
 
 /// What of a file's settings counts now; the rest waits for trust.

@@ -13,6 +13,7 @@ mod reload;
 mod schema;
 mod settings;
 mod showing;
+mod slips;
 mod trusting;
 mod watching;
 mod world;

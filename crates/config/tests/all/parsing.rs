@@ -1,5 +1,6 @@
 //! Whatever stands in a file, reading it ends in a tree or an error.
 
+use crate::world::World;
 use proptest::prelude::*;
 use std::path::Path;
 use toolbooth_config::parse::{self, Syntax, parse_as};
@@ -14,6 +15,11 @@ fn read(bytes: &[u8], syntax: Syntax) -> Result<serde_json::Value, String> {
 }
 
 const ALL: [Syntax; 3] = [Syntax::Json, Syntax::Toml, Syntax::Yaml];
+
+const WHOLE: &str = r#"{"listen": 9000, "exposure": {"mode": "full", "clients": {"x": "search"}}, "retry": {"base": "1s"},
+"policy": {"rules": [{"effect": "ask", "tools": {"side_effects": ["write"]}, "arguments": {"/a": "b"}}]},
+"servers": {"a": {"command": ["x", "y"], "env": {"A": "${B:-c}"}, "tools": {"allow": ["*"]}, "inject": {"files": ["f"]}},
+"b": {"url": "http://h/sse", "auth": {"type": "bearer", "token": "t"}, "groups": ["g"]}}}"#;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
@@ -41,6 +47,26 @@ proptest! {
         let value = serde_json::json!({ "text": text, "list": [number, float, null, true], "map": { "k": text } });
         let written = serde_json::to_vec_pretty(&value).unwrap();
         prop_assert_eq!(read(&written, Syntax::Json).unwrap(), value);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_file_with_any_slip_loads_or_says_why(at in 0usize..400, cut in 0usize..6, put in "[\\[\\]{}\",:0-9a-z$]{0,4}") {
+        let mut text = WHOLE.to_owned();
+        let at = at.min(text.len());
+        text.replace_range(at..(at + cut).min(text.len()), &put);
+        let world = World::config("work/toolbooth.json", &text);
+        match world.load() {
+            Ok(loaded) => {
+                let _ = toolbooth_config::show(&loaded, toolbooth_config::View::Resolved);
+                let _ = toolbooth_config::explain(&loaded, "servers.a.env");
+            }
+            Err(failure) => prop_assert!(failure.findings.iter().any(|finding| finding.is_error())),
+        }
+        let _ = world.report();
     }
 }
 

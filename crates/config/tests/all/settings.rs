@@ -2,6 +2,13 @@
 
 use crate::world::World;
 use expect_test::expect;
+use toolbooth_config::Settings;
+
+/// One line per section.
+fn by_section(settings: &Settings) -> String {
+    let shown = serde_json::to_value(settings).unwrap();
+    shown.as_object().unwrap().iter().map(|(key, value)| format!("{key}: {value}\n")).collect()
+}
 
 #[test]
 fn every_setting_of_the_documentation_is_read() {
@@ -47,409 +54,84 @@ drain_seconds: 3
     world.write("work/vars.env", "X=1\n");
     let loaded = world.load().map_err(|failure| failure.to_string()).unwrap();
     assert!(loaded.findings.is_empty(), "{}", world.report());
-    let shown = serde_json::to_string_pretty(&loaded.settings).unwrap();
+    let shown = by_section(&loaded.settings);
     assert!(!shown.contains("hunter2") && !shown.contains("0123456789"), "{shown}");
     expect![[r#"
-        {
-          "listen": "127.0.0.1:9000",
-          "public_url": "https://tools.example",
-          "data_dir": "work/state",
-          "store": {
-            "url": "postgres://u:${PW}@db/x"
-          },
-          "blobs": {
-            "url": "s3://bucket/prefix"
-          },
-          "auth": {
-            "mode": "jwt",
-            "header": {
-              "name": "X-User",
-              "secret_header": "X-Secret",
-              "secret": "${PW}"
-            },
-            "jwt": {
-              "issuer": "https://id.example",
-              "audience": [
-                "toolbooth"
-              ],
-              "jwks_url": "https://id.example/jwks",
-              "claims": {
-                "user": "email",
-                "groups": "groups",
-                "persona": null,
-                "compliance_level": null
-              }
-            },
-            "admin_group": "ops"
-          },
-          "groups": {
-            "staff": [
-              "ann",
-              "bo"
-            ],
-            "service_url": "https://groups.example"
-          },
-          "personas": {
-            "dev": {
-              "allowed_tools": [
-                "git_*"
-              ],
-              "allowed_skills": null,
-              "inherit": "shared",
-              "groups": null,
-              "flags": {
-                "x": 1
-              },
-              "description": "d",
-              "prompt": "p"
-            }
-          },
-          "policy": {
-            "consent": "gateway",
-            "plan": {
-              "reads": "trusted"
-            },
-            "on_change": "block",
-            "rules": [],
-            "layers": [
-              {
-                "layer": "command_line",
-                "rules": [
-                  {
-                    "subject": "*",
-                    "tools": {
-                      "names": [
-                        "a",
-                        "b"
-                      ],
-                      "capability": [],
-                      "side_effects": []
-                    },
-                    "arguments": {},
-                    "effect": "ask",
-                    "reason": null
-                  }
-                ]
-              }
-            ]
-          },
-          "approval": {
-            "default": "writes",
-            "expires_seconds": 60,
-            "wait_seconds": 5,
-            "approvers": [
-              "lead"
-            ]
-          },
-          "exposure": {
-            "mode": "auto",
-            "clients": {
-              "cursor": "full"
-            },
-            "personas": {},
-            "always_load_tools": [
-              "x"
-            ],
-            "summary_description_limit": 50,
-            "max_tools_per_search": 3,
-            "tool_tokens": 1000
-          },
-          "search": {
-            "answer_tokens": 400,
-            "embeddings": {
-              "url": "https://e.example",
-              "model": "m",
-              "key": "${PW}"
-            }
-          },
-          "naming": {
-            "style": "mcp.server.tool",
-            "max_length": 60
-          },
-          "lint": {
-            "min_score": 50
-          },
-          "limits": {
-            "result_tokens": 1,
-            "max_call_seconds": 2,
-            "body_bytes": 3000,
-            "upstream_bytes": 33554432,
-            "calls_per_minute": 4,
-            "runtime_seconds": 5,
-            "cost": 0.5,
-            "artifacts": 50,
-            "artifact_bytes": 104857600,
-            "mcp_data_bytes": 262144,
-            "queue": 256,
-            "tools_per_server": 10000,
-            "sessions": 10000
-          },
-          "files": {
-            "key": "(hidden)",
-            "url_seconds": 1,
-            "grace_seconds": 2,
-            "max_upload_bytes": 3,
-            "single_use": false,
-            "unknown": "pass_through"
-          },
-          "display": {
-            "iframe_hosts": [
-              "dash.example"
-            ]
-          },
-          "compliance": {
-            "levels": [
-              {
-                "name": "HIPAA",
-                "description": null,
-                "aliases": [
-                  "hipaa"
-                ],
-                "allowed_with": [
-                  "SOC2"
-                ]
-              }
-            ]
-          },
-          "llm": {
-            "base_url": "https://llm.example/v1",
-            "api_key": "${PW}",
-            "model": "m",
-            "allow": [
-              "planner"
-            ]
-          },
-          "events": {
-            "webhooks": [
-              {
-                "url": "(hidden)",
-                "types": [],
-                "secret": null
-              },
-              {
-                "url": "https://hook.example/${PW}",
-                "types": [
-                  "server.*"
-                ],
-                "secret": null
-              }
-            ],
-            "ring": 10000
-          },
-          "audit": {
-            "keep_days": 30,
-            "keep_bytes": 1000
-          },
-          "dead_letters": {
-            "max_replays": 1
-          },
-          "telemetry": {
-            "otlp_url": "https://otlp.example",
-            "headers": {
-              "k": "${PW}"
-            }
-          },
-          "manifests": {
-            "tools": [
-              "work/tools"
-            ],
-            "personas": [
-              "work/personas"
-            ],
-            "skills": [
-              "work/skills"
-            ],
-            "jobs": [
-              "work/jobs"
-            ],
-            "tasks": [
-              "work/tasks"
-            ]
-          },
-          "env_file": "work/vars.env",
-          "allow_tools": [
-            "a.*"
-          ],
-          "deny_tools": [
-            "b.*"
-          ],
-          "environment": [
-            "PATH"
-          ],
-          "roots": [
-            "/srv"
-          ],
-          "allowed_hosts": [
-            "tools.example"
-          ],
-          "allowed_origins": [
-            "https://tools.example"
-          ],
-          "retry": {
-            "attempts": 2,
-            "base": 0.5,
-            "factor": 3.0,
-            "max": 1,
-            "jitter": "none"
-          },
-          "drain_seconds": 3
-        }"#]]
-    .assert_eq(&world.short(&shown));
+        listen: "127.0.0.1:9000"
+        public_url: "https://tools.example"
+        data_dir: "work/state"
+        store: {"url":"postgres://u:${PW}@db/x"}
+        blobs: {"url":"s3://bucket/prefix"}
+        auth: {"mode":"jwt","header":{"name":"X-User","secret_header":"X-Secret","secret":"${PW}"},"jwt":{"issuer":"https://id.example","audience":["toolbooth"],"jwks_url":"https://id.example/jwks","claims":{"user":"email","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"ops"}
+        groups: {"staff":["ann","bo"],"service_url":"https://groups.example"}
+        personas: {"dev":{"allowed_tools":["git_*"],"allowed_skills":null,"inherit":"shared","groups":null,"flags":{"x":1},"description":"d","prompt":"p"}}
+        policy: {"consent":"gateway","plan":{"reads":"trusted"},"on_change":"block","rules":[],"layers":[{"layer":"command_line","rules":[{"subject":"*","tools":{"names":["a","b"],"capability":[],"side_effects":[]},"arguments":{},"effect":"ask","reason":null}]}]}
+        approval: {"default":"writes","expires_seconds":60,"wait_seconds":5,"approvers":["lead"]}
+        exposure: {"mode":"auto","clients":{"cursor":"full"},"personas":{},"always_load_tools":["x"],"summary_description_limit":50,"max_tools_per_search":3,"tool_tokens":1000}
+        search: {"answer_tokens":400,"embeddings":{"url":"https://e.example","model":"m","key":"${PW}"}}
+        naming: {"style":"mcp.server.tool","max_length":60}
+        lint: {"min_score":50}
+        limits: {"result_tokens":1,"max_call_seconds":2,"body_bytes":3000,"upstream_bytes":33554432,"calls_per_minute":4,"runtime_seconds":5,"cost":0.5,"artifacts":50,"artifact_bytes":104857600,"mcp_data_bytes":262144,"queue":256,"tools_per_server":10000,"sessions":10000}
+        files: {"key":"(hidden)","url_seconds":1,"grace_seconds":2,"max_upload_bytes":3,"single_use":false,"unknown":"pass_through"}
+        display: {"iframe_hosts":["dash.example"]}
+        compliance: {"levels":[{"name":"HIPAA","description":null,"aliases":["hipaa"],"allowed_with":["SOC2"]}]}
+        llm: {"base_url":"https://llm.example/v1","api_key":"${PW}","model":"m","allow":["planner"]}
+        events: {"webhooks":[{"url":"(hidden)","types":[],"secret":null},{"url":"https://hook.example/${PW}","types":["server.*"],"secret":null}],"ring":10000}
+        audit: {"keep_days":30,"keep_bytes":1000}
+        dead_letters: {"max_replays":1}
+        telemetry: {"otlp_url":"https://otlp.example","headers":{"k":"${PW}"}}
+        manifests: {"tools":["work/tools"],"personas":["work/personas"],"skills":["work/skills"],"jobs":["work/jobs"],"tasks":["work/tasks"]}
+        env_file: "work/vars.env"
+        allow_tools: ["a.*"]
+        deny_tools: ["b.*"]
+        environment: ["PATH"]
+        roots: ["/srv"]
+        allowed_hosts: ["tools.example"]
+        allowed_origins: ["https://tools.example"]
+        retry: {"attempts":2,"base":0.5,"factor":3.0,"max":1,"jitter":"none"}
+        drain_seconds: 3
+    "#]].assert_eq(&world.short(&shown));
 }
 
 #[test]
 fn defaults_are_those_of_the_documentation() {
     let world = World::new(&[]);
-    let shown = serde_json::to_string_pretty(&world.load().unwrap().settings).unwrap();
+    let shown = by_section(&world.load().unwrap().settings);
     expect![[r#"
-        {
-          "listen": "127.0.0.1:8665",
-          "public_url": null,
-          "data_dir": "home/.local/share/toolbooth",
-          "store": {
-            "url": "sqlite:home/.local/share/toolbooth/toolbooth.db"
-          },
-          "blobs": {
-            "url": "file:home/.local/share/toolbooth/blobs"
-          },
-          "auth": {
-            "mode": "local",
-            "header": {
-              "name": "X-User-Email",
-              "secret_header": "X-Proxy-Secret",
-              "secret": null
-            },
-            "jwt": {
-              "issuer": null,
-              "audience": [],
-              "jwks_url": null,
-              "claims": {
-                "user": "sub",
-                "groups": "groups",
-                "persona": null,
-                "compliance_level": null
-              }
-            },
-            "admin_group": "admin"
-          },
-          "groups": {},
-          "personas": {},
-          "policy": {
-            "consent": null,
-            "plan": {
-              "reads": null
-            },
-            "on_change": "ask",
-            "rules": [],
-            "layers": []
-          },
-          "approval": {
-            "default": "never",
-            "expires_seconds": 300,
-            "wait_seconds": 50,
-            "approvers": []
-          },
-          "exposure": {
-            "mode": "auto",
-            "clients": {},
-            "personas": {},
-            "always_load_tools": [],
-            "summary_description_limit": 100,
-            "max_tools_per_search": 5,
-            "tool_tokens": 10000
-          },
-          "search": {
-            "answer_tokens": 500,
-            "embeddings": null
-          },
-          "naming": {
-            "style": "server_tool",
-            "max_length": 64
-          },
-          "lint": {
-            "min_score": 40
-          },
-          "limits": {
-            "result_tokens": 25000,
-            "max_call_seconds": 3600,
-            "body_bytes": 4194304,
-            "upstream_bytes": 33554432,
-            "calls_per_minute": null,
-            "runtime_seconds": null,
-            "cost": null,
-            "artifacts": 50,
-            "artifact_bytes": 104857600,
-            "mcp_data_bytes": 262144,
-            "queue": 256,
-            "tools_per_server": 10000,
-            "sessions": 10000
-          },
-          "files": {
-            "key": null,
-            "url_seconds": 3600,
-            "grace_seconds": 60,
-            "max_upload_bytes": 262144000,
-            "single_use": false,
-            "unknown": "refuse"
-          },
-          "display": {
-            "iframe_hosts": []
-          },
-          "compliance": {
-            "levels": []
-          },
-          "llm": {
-            "base_url": null,
-            "api_key": null,
-            "model": null,
-            "allow": []
-          },
-          "events": {
-            "webhooks": [],
-            "ring": 10000
-          },
-          "audit": {
-            "keep_days": null,
-            "keep_bytes": null
-          },
-          "dead_letters": {
-            "max_replays": 3
-          },
-          "telemetry": {
-            "otlp_url": null,
-            "headers": {}
-          },
-          "manifests": {
-            "tools": [],
-            "personas": [],
-            "skills": [],
-            "jobs": [],
-            "tasks": []
-          },
-          "env_file": null,
-          "allow_tools": [],
-          "deny_tools": [],
-          "environment": [
-            "PATH",
-            "HOME",
-            "LANG",
-            "LC_*",
-            "TMPDIR",
-            "USER"
-          ],
-          "roots": [],
-          "allowed_hosts": [],
-          "allowed_origins": [],
-          "retry": {
-            "attempts": 3,
-            "base": 1,
-            "factor": 2.0,
-            "max": 10,
-            "jitter": "full"
-          },
-          "drain_seconds": 10
-        }"#]]
-    .assert_eq(&world.short(&shown));
+        listen: "127.0.0.1:8665"
+        public_url: null
+        data_dir: "home/.local/share/toolbooth"
+        store: {"url":"sqlite:home/.local/share/toolbooth/toolbooth.db"}
+        blobs: {"url":"file:home/.local/share/toolbooth/blobs"}
+        auth: {"mode":"local","header":{"name":"X-User-Email","secret_header":"X-Proxy-Secret","secret":null},"jwt":{"issuer":null,"audience":[],"jwks_url":null,"claims":{"user":"sub","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"admin"}
+        groups: {}
+        personas: {}
+        policy: {"consent":null,"plan":{"reads":null},"on_change":"ask","rules":[],"layers":[]}
+        approval: {"default":"never","expires_seconds":300,"wait_seconds":50,"approvers":[]}
+        exposure: {"mode":"auto","clients":{},"personas":{},"always_load_tools":[],"summary_description_limit":100,"max_tools_per_search":5,"tool_tokens":10000}
+        search: {"answer_tokens":500,"embeddings":null}
+        naming: {"style":"server_tool","max_length":64}
+        lint: {"min_score":40}
+        limits: {"result_tokens":25000,"max_call_seconds":3600,"body_bytes":4194304,"upstream_bytes":33554432,"calls_per_minute":null,"runtime_seconds":null,"cost":null,"artifacts":50,"artifact_bytes":104857600,"mcp_data_bytes":262144,"queue":256,"tools_per_server":10000,"sessions":10000}
+        files: {"key":null,"url_seconds":3600,"grace_seconds":60,"max_upload_bytes":262144000,"single_use":false,"unknown":"refuse"}
+        display: {"iframe_hosts":[]}
+        compliance: {"levels":[]}
+        llm: {"base_url":null,"api_key":null,"model":null,"allow":[]}
+        events: {"webhooks":[],"ring":10000}
+        audit: {"keep_days":null,"keep_bytes":null}
+        dead_letters: {"max_replays":3}
+        telemetry: {"otlp_url":null,"headers":{}}
+        manifests: {"tools":[],"personas":[],"skills":[],"jobs":[],"tasks":[]}
+        env_file: null
+        allow_tools: []
+        deny_tools: []
+        environment: ["PATH","HOME","LANG","LC_*","TMPDIR","USER"]
+        roots: []
+        allowed_hosts: []
+        allowed_origins: []
+        retry: {"attempts":3,"base":1,"factor":2.0,"max":10,"jitter":"full"}
+        drain_seconds: 10
+    "#]].assert_eq(&world.short(&shown));
 }
 
 #[test]
@@ -528,4 +210,95 @@ fn the_store_stands_in_the_data_directory_or_beside_its_file() {
         .assert_eq(&store("data_dir = \"d\"\n[store]\nurl = \"memory:\"\n"));
     expect![[r#""sqlite:work/x.db" "file:home/b""#]]
         .assert_eq(&store("[store]\nurl = \"sqlite:x.db\"\n[blobs]\nurl = \"file:~/b\"\n"));
+}
+
+#[test]
+fn protective_settings_stop_the_load() {
+    let cases = [
+        "listen = \"0.0.0.0:9000\"\n",
+        "[auth]\nmode = \"header\"\n",
+        "[auth]\nmode = \"jwt\"\n",
+        "[auth]\nmode = \"tokn\"\n",
+        "[auht]\nmode = \"token\"\n",
+        "[files]\nkey = \"short\"\n",
+        "[files]\nkey = \"${UNSET_KEY}\"\n",
+        "[[policy.rules]]\nsubject = \"everyone\"\neffect = \"deny\"\n",
+        "[[policy.rules]]\ntools = \"x*\"\n",
+        "[[policy.rules]]\neffect = \"ask\"\narguments = { path = \"(\" }\n",
+        "deny_tools = 5\n",
+    ];
+    let mut all = String::new();
+    for text in cases {
+        let world = World::config("work/toolbooth.toml", text);
+        assert!(world.load().is_err(), "{text}");
+        all.push_str(&world.report());
+    }
+    expect![[r#"
+        error[config.open-door]: with `auth.mode` `local`, everybody who can reach the gateway would be its owner
+         --> work/toolbooth.toml:1:10
+          |
+        1 | listen = "0.0.0.0:9000"
+          |          ^^^^^^^^^^^^^^
+        hint: listen on 127.0.0.1, or set `auth.mode` to `token`, `header` or `jwt`
+        error[config.no-proxy-secret]: `auth.mode` `header` needs `auth.header.secret`, or anybody could name any user
+         --> work/toolbooth.toml:1:1
+          |
+        1 | [auth]
+          | ^^^^^^
+        hint: set it to the text that your proxy sends in `auth.header.secret_header`
+        error[config.jwt-incomplete]: `auth.mode` `jwt` needs `auth.jwt.issuer` and `auth.jwt.audience`
+         --> work/toolbooth.toml:1:1
+          |
+        1 | [auth]
+          | ^^^^^^
+        error[config.unknown-word]: `auth.mode`: `tokn` is not understood here
+         --> work/toolbooth.toml:2:8
+          |
+        2 | mode = "tokn"
+          |        ^^^^^^ did you mean `token`?
+        error[config.unknown-key]: unknown key `auht`
+         --> work/toolbooth.toml:1:2
+          |
+        1 | [auht]
+          |  ^^^^ did you mean `auth`?
+        error[config.weak-key]: `files.key` is shorter than 32 characters
+         --> work/toolbooth.toml:2:7
+          |
+        2 | key = "short"
+          |       ^^^^^^^
+        hint: make one: `openssl rand -hex 32`
+        error[config.variable]: `files.key`: the variable `UNSET_KEY` is not set
+         --> work/toolbooth.toml:2:7
+          |
+        2 | key = "${UNSET_KEY}"
+          |       ^^^^^^^^^^^^^^
+        hint: set `UNSET_KEY`, name a file with --env-file, or give a default: `${UNSET_KEY:-...}`
+        error[config.wrong-value]: `policy.rules[0].subject`: a subject is `*`, `group:NAME`, `user:NAME`, `persona:NAME` or `client:NAME`
+         --> work/toolbooth.toml:2:11
+          |
+        2 | subject = "everyone"
+          |           ^^^^^^^^^^
+        error[config.missing-key]: `policy.rules[0]`: `effect` is missing
+         --> work/toolbooth.toml:1:1
+          |
+        1 | [[policy.rules]]
+          | ^^^^^^^^^^^^^^^^
+        error[config.bad-pointer]: `policy.rules`: `path` is not a JSON pointer
+         --> work/toolbooth.toml:1:1
+          |
+        1 | [[policy.rules]]
+          | ^^^^^^^^^^^^^^^^
+        hint: did you mean `/path`?
+
+        error[config.bad-regex]: `policy.rules`: `(` is not a regular expression
+         --> work/toolbooth.toml:1:1
+          |
+        1 | [[policy.rules]]
+          | ^^^^^^^^^^^^^^^^
+        error[config.wrong-type]: `deny_tools`: expected a text, found a number
+         --> work/toolbooth.toml:1:14
+          |
+        1 | deny_tools = 5
+          |              ^ expected a text
+    "#]].assert_eq(&all);
 }

@@ -125,6 +125,22 @@ fn the_book_is_kept_for_its_owner_only() {
 }
 
 #[test]
+fn a_trusted_project_may_move_its_state_but_not_the_book() {
+    let mut world =
+        World::new(&[("work/toolbooth.toml", "data_dir = \"state\"\n[servers.a]\ncommand = \"x\"\n")]);
+    for _ in 0..3 {
+        let loaded = load_with_trust(&mut world.sources).unwrap();
+        assert_eq!(loaded.trust_dir, world.path("home/.local/share/toolbooth"));
+        let mut book = world.sources.trust.clone();
+        loaded.trust_into(&mut book, None);
+        book.save(&loaded.trust_dir).unwrap();
+    }
+    let loaded = load_with_trust(&mut world.sources).unwrap();
+    assert_eq!(loaded.server("a").unwrap().state.as_str(), "ready");
+    assert_eq!(loaded.settings.data_dir, world.path("work/state"));
+}
+
+#[test]
 fn everything_can_be_trusted_for_one_run() {
     let mut world = world();
     world.sources.trust = TrustBook::default().trusting_everything();
