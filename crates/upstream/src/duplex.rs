@@ -192,6 +192,19 @@ impl DuplexPeer {
     }
 }
 
+/// The id of a long answer, read from its first bytes, so that only its own caller is told. Only the
+/// outermost object counts: an `id` inside the result is the server's own affair.
+pub(crate) fn answered_id(head: &[u8]) -> Option<u64> {
+    let open = memchr::memchr(b'{', head)? + 1;
+    let inner = memchr::memchr2(b'{', b'[', &head[open..]).map_or(head.len(), |at| open + at);
+    let outer = &head[open..inner];
+    let at = memchr::memmem::find(outer, b"\"id\"")? + 4;
+    let text = std::str::from_utf8(&outer[at..]).ok()?;
+    let digits = text.trim_start().strip_prefix(':')?.trim_start();
+    let end = digits.find(|c: char| !c.is_ascii_digit())?;
+    digits[..end].parse().ok()
+}
+
 /// Forgets a call whose caller went away, and tells the server.
 struct CancelOnDrop<'a> {
     peer: &'a DuplexPeer,
@@ -201,10 +214,8 @@ struct CancelOnDrop<'a> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if !self.armed {
-            return;
-        }
-        if self.peer.waiting().calls.remove(&self.id).is_some() {
+        let waited = self.peer.waiting().calls.remove(&self.id).is_some();
+        if waited && self.armed {
             let mut params = ObjectWriter::default();
             params.raw("requestId", &RawJson::trusted(self.id.to_string()));
             params.text("reason", "the caller went away");
@@ -225,7 +236,9 @@ impl Peer for Arc<DuplexPeer> {
             }
             waiting.calls.insert(outbound.id, Pending { answer, link: link.clone(), asking: outbound.asking });
         }
-        let mut guard = CancelOnDrop { peer: self, id: outbound.id, armed: true };
+        // The first words of a connection have no cancelling.
+        let armed = !matches!(outbound.method, "initialize" | "server/discover");
+        let mut guard = CancelOnDrop { peer: self, id: outbound.id, armed };
         let text = write_request(outbound.id, outbound.method, outbound.params.as_ref());
         if let Err(refused) = self.outgoing.try_send(text) {
             self.waiting().calls.remove(&outbound.id);

@@ -1,19 +1,22 @@
 //! A server that is a child process, spoken to on its standard input and output.
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG};
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, answered_id};
 use crate::error::UpstreamError;
 use crate::peer::Notice;
 use crate::process::{Frame, Launch, LineReader, Process, StderrTail, StopPlan, preview};
 use bytes::Bytes;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
-use tokio::process::ChildStdin;
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 
 /// How many bytes are gathered before they are written.
 const WRITE_BATCH_BYTES: usize = 64 * 1024;
+/// How long the last words of a process that ended are read.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// What a child process is opened with.
 #[derive(Debug)]
@@ -48,7 +51,7 @@ pub fn open(parts: StdioParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
     let peer = DuplexPeer::new(&server, outgoing, notices, roots, on_close);
     let writer = tokio::spawn(write_all(stdin, queue));
     let lines = LineReader::new(stdout, line_limit);
-    tokio::spawn(run(peer.clone(), process, lines, writer, closing));
+    tokio::spawn(run(Arc::downgrade(&peer), process, lines, writer, closing));
     Ok(peer)
 }
 
@@ -73,36 +76,62 @@ async fn write_all(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     }
 }
 
-/// Owns the process: reads until it ends or is closed.
+/// Owns the process: reads until it ends or is closed. A peer that nobody holds any more is closed too,
+/// so that a handshake given up half-way leaves no process behind.
 async fn run(
-    peer: Arc<DuplexPeer>,
+    peer: Weak<DuplexPeer>,
     mut process: Process,
-    mut lines: LineReader<tokio::process::ChildStdout>,
+    mut lines: LineReader<ChildStdout>,
     writer: tokio::task::JoinHandle<()>,
-    mut closing: oneshot::Receiver<oneshot::Sender<()>>,
+    closing: oneshot::Receiver<oneshot::Sender<()>>,
 ) {
     let mut confirm = None;
+    let mut reason = None;
     tokio::select! {
         () = read_all(&peer, &mut lines) => {}
-        asked = &mut closing => confirm = asked.ok(),
+        asked = closing => confirm = asked.ok(),
+        exit = process.wait() => {
+            // What it wrote last may still be in the pipe; what it left behind may hold the pipe open.
+            let _ = tokio::time::timeout(LAST_WORDS, read_all(&peer, &mut lines)).await;
+            reason = Some(format!("its process ended ({exit})"));
+        }
+    }
+    if let (Some(reason), Some(peer)) = (&reason, peer.upgrade()) {
+        peer.lost(reason);
     }
     // Dropping the writer closes the server's input, the first and politest word.
     writer.abort();
     let _ = writer.await;
     let exit = process.stop(StopPlan::default()).await;
-    peer.lost(&format!("its process ended ({exit})"));
+    if reason.is_none()
+        && let Some(peer) = peer.upgrade()
+    {
+        peer.lost(&format!("its process ended ({exit})"));
+    }
     if let Some(confirm) = confirm {
         let _ = confirm.send(());
     }
 }
 
-async fn read_all(peer: &Arc<DuplexPeer>, lines: &mut LineReader<tokio::process::ChildStdout>) {
+async fn read_all(peer: &Weak<DuplexPeer>, lines: &mut LineReader<ChildStdout>) {
+    let mut told = None;
     while let Ok(Some(frame)) = lines.next().await {
+        let Some(peer) = peer.upgrade() else { return };
         match frame {
             Frame::Line(line) => peer.receive(&line),
-            Frame::TooLong { limit, prefix } => peer.oversized(id_in(&prefix), limit),
-            Frame::Skipped { discarded, .. } => {
+            Frame::TooLong { limit, prefix } => {
+                let id = answered_id(&prefix);
+                // Some servers write the id last: then the end of the line tells whose answer it was.
+                if id.is_some() {
+                    peer.oversized(id, limit);
+                }
+                told = Some((id, limit));
+            }
+            Frame::Skipped { discarded, suffix } => {
                 tracing::warn!(discarded, "a server wrote a line over the limit; it was dropped");
+                if let Some((None, limit)) = told.take() {
+                    peer.oversized(id_at_end(&suffix), limit);
+                }
             }
             Frame::Partial(rest) => {
                 tracing::debug!("a server ended in the middle of a line: {}", preview(&rest, 100));
@@ -111,15 +140,12 @@ async fn read_all(peer: &Arc<DuplexPeer>, lines: &mut LineReader<tokio::process:
     }
 }
 
-/// The id in the first bytes of a long answer, so that only its caller is told.
-fn id_in(prefix: &[u8]) -> Option<u64> {
-    let at = memchr::memmem::find(prefix, b"\"id\"")? + 4;
-    let text = std::str::from_utf8(&prefix[at..]).ok().or_else(|| {
-        // The cut may fall inside a character.
-        std::str::from_utf8(&prefix[at..prefix.len().saturating_sub(3)]).ok()
-    })?;
+/// The id in the last bytes of a long answer.
+fn id_at_end(suffix: &[u8]) -> Option<u64> {
+    let at = memchr::memmem::rfind(suffix, b"\"id\"")? + 4;
+    let text = std::str::from_utf8(&suffix[at..]).ok()?;
     let digits = text.trim_start().strip_prefix(':')?.trim_start();
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let end = digits.find(|c: char| !c.is_ascii_digit())?;
     digits[..end].parse().ok()
 }
 
@@ -128,15 +154,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_long_answer_is_found_in_its_head() {
-        let cases: [(&str, Option<u64>); 4] = [
+    fn the_id_of_a_long_answer_is_found_at_either_end() {
+        let cases: [(&str, Option<u64>); 5] = [
             (r#"{"jsonrpc":"2.0","id":17,"result":{"content"#, Some(17)),
             (r#"{"id" : 3 , "jsonrpc":"2.0"#, Some(3)),
-            (r#"{"jsonrpc":"2.0","result":{"content"#, None),
+            (r#"{"jsonrpc":"2.0","result":{"id":5,"content"#, None), // the result's own
             (r#"{"jsonrpc":"2.0","id":"x","result"#, None),
+            ("garbage", None),
         ];
         for (prefix, id) in cases {
-            assert_eq!(id_in(prefix.as_bytes()), id, "{prefix}");
+            assert_eq!(answered_id(prefix.as_bytes()), id, "{prefix}");
         }
+        assert_eq!(id_at_end(br#"xxx"}],"isError":false},"jsonrpc":"2.0","id":12}"#), Some(12));
     }
 }

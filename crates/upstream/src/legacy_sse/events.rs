@@ -1,5 +1,6 @@
 //! The server's stream, event by event. An event over the limit is passed over, not the end of the stream.
 
+use crate::duplex::answered_id;
 use crate::http::PooledConnection;
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -150,18 +151,6 @@ impl Lines {
         }
         None
     }
-}
-
-/// The id of the answer that an event begins with. Only the outermost object is looked at: results hold ids too.
-fn answered_id(head: &[u8]) -> Option<u64> {
-    let open = memchr::memchr(b'{', head)? + 1;
-    let inner = memchr2(b'{', b'[', &head[open..]).map_or(head.len(), |at| open + at);
-    let outer = &head[open..inner];
-    let at = memchr::memmem::find(outer, b"\"id\"")? + 4;
-    let text = std::str::from_utf8(&outer[at..]).ok()?;
-    let digits = text.trim_start().strip_prefix(':')?.trim_start();
-    let end = digits.find(|c: char| !c.is_ascii_digit())?;
-    digits[..end].parse().ok()
 }
 
 #[cfg(test)]
