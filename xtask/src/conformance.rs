@@ -11,18 +11,26 @@ mod suite;
 use crate::node::Node;
 use anyhow::{Result, bail};
 use baseline::{Baseline, Extent};
+use serde_json::json;
 use stage::{Programs, Stage, Wanted};
 use std::path::{Path, PathBuf};
 use suite::{Revision, Scenario, Suite};
 
 const USAGE: &str = "usage: cargo xtask conformance [--pair modern-modern|legacy-legacy|legacy-modern|modern-legacy|all] \
-                     [--client] [--direct] [--scenario NAME] [--built FOLDER]";
+                     [--stdio] [--client] [--direct] [--scenario NAME] [--built FOLDER]";
+
+/// How the gateway reaches the fixture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Http,
+    Stdio,
+}
 
 /// One run of the suite: what is tested, and against which requirements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Run {
     /// A client of this revision through the gateway to a server of this era.
-    Pair { client: Revision, server: &'static str },
+    Pair { client: Revision, server: &'static str, over: Over },
     /// A client of this revision straight to the fixture of this era.
     Direct { client: Revision, server: &'static str },
     /// The gateway's own client against the suite's servers.
@@ -33,7 +41,8 @@ impl Run {
     /// The name it has in tables and among the expected failures.
     fn name(&self) -> String {
         match self {
-            Self::Pair { client, server } => format!("{}-{server}", client.era()),
+            Self::Pair { client, server, over: Over::Http } => format!("{}-{server}", client.era()),
+            Self::Pair { client, server, over: Over::Stdio } => format!("{}-{server}-stdio", client.era()),
             Self::Direct { client, server: "both" } => format!("direct-both-{}", client.date()),
             Self::Direct { server, .. } => format!("direct-{server}"),
             Self::Client { revision } => format!("client-{}", revision.date()),
@@ -44,7 +53,7 @@ impl Run {
 fn pairs() -> Vec<Run> {
     use Revision::{Legacy, Modern};
     [(Modern, "modern"), (Legacy, "legacy"), (Legacy, "modern"), (Modern, "legacy")]
-        .map(|(client, server)| Run::Pair { client, server })
+        .map(|(client, server)| Run::Pair { client, server, over: Over::Http })
         .to_vec()
 }
 
@@ -67,7 +76,7 @@ struct Selection {
 
 fn select(arguments: impl IntoIterator<Item = String>) -> Result<Selection> {
     let mut runs = Vec::new();
-    let (mut scenario, mut built) = (None, None);
+    let (mut scenario, mut built, mut over) = (None, None, Over::Http);
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -85,6 +94,7 @@ fn select(arguments: impl IntoIterator<Item = String>) -> Result<Selection> {
                 Some(name) => scenario = Some(name),
                 None => bail!("`--scenario` needs a value\n{USAGE}"),
             },
+            "--stdio" => over = Over::Stdio,
             "--built" => match arguments.next() {
                 Some(folder) => built = Some(PathBuf::from(folder)),
                 None => bail!("`--built` needs a folder\n{USAGE}"),
@@ -94,6 +104,11 @@ fn select(arguments: impl IntoIterator<Item = String>) -> Result<Selection> {
     }
     if runs.is_empty() {
         runs = [pairs(), clients()].concat();
+    }
+    for run in &mut runs {
+        if let Run::Pair { over: run_over, .. } = run {
+            *run_over = over;
+        }
     }
     Ok(Selection { runs, scenario, built })
 }
@@ -140,9 +155,13 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> Result<()> {
 
 fn play(suite: &Suite, stage: &Stage<'_>, run: &Run, only: Option<&str>) -> Result<Vec<Scenario>> {
     match run {
-        Run::Pair { client, server } => {
+        Run::Pair { client, server, over: Over::Http } => {
             let fixture = stage.start_fixture(server)?;
-            let gateway = stage.start_gateway(&fixture.url)?;
+            let gateway = stage.start_gateway(&json!({ "url": fixture.url, "share": "all" }))?;
+            suite.judge_server(&gateway.url, *client, stage.folder(), only)
+        }
+        Run::Pair { client, server, over: Over::Stdio } => {
+            let gateway = stage.start_gateway(&stage.fixture_command(server))?;
             suite.judge_server(&gateway.url, *client, stage.folder(), only)
         }
         Run::Direct { client, server } => {
@@ -179,8 +198,9 @@ mod tests {
 
     #[test]
     fn arguments_choose_what_runs() {
-        let cases: [(&[&str], &[&str]); 5] = [
+        let cases: [(&[&str], &[&str]); 6] = [
             (&["--pair", "legacy-modern"], &["legacy-modern"]),
+            (&["--stdio", "--pair", "legacy-modern"], &["legacy-modern-stdio"]),
             (&["--pair", "all"], &["modern-modern", "legacy-legacy", "legacy-modern", "modern-legacy"]),
             (&["--client"], &["client-2026-07-28", "client-2025-11-25"]),
             (

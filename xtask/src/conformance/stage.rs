@@ -124,12 +124,14 @@ impl<'a> Stage<'a> {
         Ok(running)
     }
 
-    /// Starts the gateway in front of the fixture, and waits until it offers the fixture's tools.
-    pub fn start_gateway(&self, fixture: &str) -> Result<Running> {
-        let config = json!({
-            "naming": { "style": "tool" },
-            "servers": { "fx": { "url": fixture, "share": "all" } }
-        });
+    /// The gateway's entry for a fixture of this era that it starts itself.
+    pub fn fixture_command(&self, era: &str) -> Value {
+        json!({ "command": self.programs.fixture, "args": ["--stdio", "--era", era], "share": "all" })
+    }
+
+    /// Starts the gateway with the fixture as its only server, and waits until it offers the fixture's tools.
+    pub fn start_gateway(&self, fixture: &Value) -> Result<Running> {
+        let config = json!({ "naming": { "style": "tool" }, "servers": { "fx": fixture } });
         let file = self.folder.join("toolbooth.json");
         fs::write(&file, format!("{config:#}\n"))?;
         let address = free_address()?;
