@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
@@ -12,6 +13,8 @@ use toolbooth_wire::{Era, RpcError};
 
 /// The most URIs clients may be subscribed to at once.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
+/// How long a modern server may take to acknowledge a subscription.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Who is subscribed to what.
 #[derive(Debug, Default)]
@@ -127,10 +130,13 @@ impl Engine {
             };
         }
         let filter = RawJson::from_value(&serde_json::json!({ "resourceSubscriptions": [uri] }));
+        let (link, mut said) = CallLink::new();
         let task = tokio::spawn(async move {
             let ask = Ask::plain("subscriptions/listen", vec![("notifications", filter)], &client);
-            let _ = connection.ask(ask, &CallLink::silent()).await;
+            let _ = connection.ask(ask, &link).await;
         });
+        // Subscribed means that the server has said so: a change right after must not be missed.
+        let _ = tokio::time::timeout(ACKNOWLEDGED_WITHIN, said.recv()).await;
         let key = (server.clone(), uri.to_owned());
         if let Some(entry) = self.subscriptions.wanted().get_mut(&key) {
             if let Some(earlier) = entry.listening.replace(task.abort_handle()) {

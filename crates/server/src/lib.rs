@@ -10,4 +10,4 @@ pub mod listen;
 pub mod mcp;
 pub mod rest;
 
-pub use listen::{Doors, ListenError, serve};
+pub use listen::{Doors, ListenError, Staff, serve};

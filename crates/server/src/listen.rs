@@ -77,8 +77,41 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
     })
 }
 
-/// Serves connections until told to stop; then lets those under way finish, up to `drain`.
-pub async fn serve(listener: TcpListener, doors: Doors, stop: CancellationToken, drain: Duration) {
+/// How the doors are manned.
+#[derive(Debug, Clone, Copy)]
+pub struct Staff {
+    /// Threads beside the calling one, each with a runtime of its own. A request, its connection and the
+    /// connection to its server stay on one thread: nobody is woken across threads for a call.
+    pub helpers: usize,
+    /// How long requests under way may take when the gateway stops.
+    pub drain: Duration,
+}
+
+/// Serves connections until told to stop; then lets those under way finish.
+pub async fn serve(listener: TcpListener, doors: Doors, stop: CancellationToken, staff: Staff) {
+    let Ok(listener) = listener.into_std() else { return };
+    let mut helpers = Vec::new();
+    for number in 0..staff.helpers {
+        let Ok(listener) = listener.try_clone() else { break };
+        let (doors, stop) = (doors.clone(), stop.clone());
+        let work = move || {
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+            runtime.block_on(async {
+                if let Ok(listener) = TcpListener::from_std(listener) {
+                    accept(listener, doors, stop, staff.drain).await;
+                }
+            });
+        };
+        helpers.extend(std::thread::Builder::new().name(format!("door-{number}")).spawn(work));
+    }
+    if let Ok(listener) = TcpListener::from_std(listener) {
+        accept(listener, doors, stop, staff.drain).await;
+    }
+    let joined = tokio::task::spawn_blocking(move || helpers.into_iter().for_each(|helper| drop(helper.join())));
+    let _ = joined.await;
+}
+
+async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, drain: Duration) {
     let open = tokio_util::task::TaskTracker::new();
     let places = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
     loop {

@@ -7,7 +7,7 @@ use ::http::{HeaderName, HeaderValue};
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -40,6 +40,8 @@ pub struct Connection {
     /// Whether the server was told it may ask; then calls go one at a time where the transport
     /// does not link a question to its call.
     pub(crate) turns: Option<Semaphore>,
+    /// The call whose turn it is.
+    pub(crate) holder: Mutex<Option<CallLink>>,
     pub(crate) asking: Asking,
     pub(crate) opened: Instant,
     pub(crate) last_used_ms: AtomicU64,
@@ -122,7 +124,11 @@ impl Connection {
     pub async fn ask(&self, ask: Ask<'_>, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
         self.last_used_ms.store(elapsed_ms(self.opened), Ordering::Relaxed);
         let _turn = match &self.turns {
-            Some(turns) => turns.acquire().await.ok(),
+            Some(turns) => {
+                let turn = turns.acquire().await.ok();
+                *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.clone());
+                turn
+            }
             None => None,
         };
         self.peer.request(self.outbound(ask), link).await
@@ -201,6 +207,13 @@ impl Connection {
             writer.raw("_meta", meta);
         }
         Some(writer.finish())
+    }
+
+    /// Whether the call whose turn it is waits for a person, so that others should go elsewhere.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let Some(turns) = &self.turns else { return false };
+        let holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.available_permits() == 0 && holder.as_ref().is_some_and(CallLink::waits_for_client)
     }
 
     /// Whether the server declared a capability.

@@ -4,7 +4,7 @@
 //! was told it may ask gets one call at a time (see `pool`), and its questions are that call's.
 
 use crate::error::{Sent, UpstreamError};
-use crate::link::CallLink;
+use crate::link::{Asked, CallLink};
 use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::METHOD_NOT_FOUND;
+use toolbooth_wire::meta::SUBSCRIPTION_ID;
 use toolbooth_wire::envelope::{write_error, write_notification, write_request, write_result};
 use toolbooth_wire::{Era, Id, Message, Notification, Request, Revision, RpcError};
 
@@ -26,6 +27,8 @@ struct Pending {
     answer: oneshot::Sender<Outcome>,
     link: CallLink,
     asking: Asking,
+    /// Whether it is a subscription: open for long, and no call.
+    listens: bool,
 }
 
 /// What all duplex transports share: who waits for which answer.
@@ -148,11 +151,17 @@ impl DuplexPeer {
                 // Only a call that is alone on the channel can be told apart.
                 let link = {
                     let waiting = self.waiting();
-                    let mut calls = waiting.calls.values();
+                    let mut calls = waiting.calls.values().filter(|call| !call.listens);
                     calls.next().filter(|_| calls.next().is_none()).map(|call| call.link.clone())
                 };
                 if let Some(link) = link {
                     link.log(params);
+                }
+            }
+            ("notifications/subscriptions/acknowledged", Some(params)) => {
+                let id = params.at(&["_meta", SUBSCRIPTION_ID]).and_then(|id| id.as_str().parse::<u64>().ok());
+                if let Some(call) = id.and_then(|id| self.waiting().calls.get(&id).map(|call| call.link.clone())) {
+                    call.acknowledge();
                 }
             }
             ("notifications/resources/updated", Some(params)) => self.notice(Notice::ResourceUpdated(params)),
@@ -172,23 +181,40 @@ impl DuplexPeer {
             let mut asking = waiting.calls.values().filter(|call| call.asking == Asking::Allowed);
             asking.next().filter(|_| asking.next().is_none()).map(|call| call.link.clone())
         };
+        let Request { id, method, params } = request;
         let peer = self.clone();
+        // Put before anything else is read, so that questions keep their order.
+        let answer = match (method.as_str(), link, &self.roots) {
+            ("ping", _, _) => Answering::Ready(Ok(RawJson::empty_object())),
+            ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
+                Answering::Asked(link.question(&method, params))
+            }
+            ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
+            _ => Answering::Ready(Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}")))),
+        };
         tokio::spawn(async move {
-            let Request { id, method, params } = request;
-            let answer = match (method.as_str(), link, &peer.roots) {
-                ("ping", _, _) => Ok(RawJson::empty_object()),
-                ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
-                    link.ask(&method, params).await
-                }
-                ("roots/list", None, Some(roots)) => Ok(roots.clone()),
-                _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
-            };
+            let answer = answer.settle().await;
             let text = match answer {
                 Ok(result) => write_result(&id, &result),
                 Err(error) => write_error(Some(&id), &error),
             };
             let _ = peer.outgoing.send(text).await;
         });
+    }
+}
+
+/// An answer to a server's question: known at once, or the client's to give.
+pub(crate) enum Answering {
+    Ready(Result<RawJson, RpcError>),
+    Asked(Asked),
+}
+
+impl Answering {
+    pub(crate) async fn settle(self) -> Result<RawJson, RpcError> {
+        match self {
+            Self::Ready(answer) => answer,
+            Self::Asked(asked) => asked.answer().await,
+        }
     }
 }
 
@@ -234,7 +260,9 @@ impl Peer for Arc<DuplexPeer> {
             if let Some(reason) = &waiting.lost {
                 return Err(UpstreamError::Lost { server: self.server.clone(), reason: reason.clone(), sent: Sent::No });
             }
-            waiting.calls.insert(outbound.id, Pending { answer, link: link.clone(), asking: outbound.asking });
+            let listens = outbound.method == "subscriptions/listen";
+            let pending = Pending { answer, link: link.clone(), asking: outbound.asking, listens };
+            waiting.calls.insert(outbound.id, pending);
         }
         // The first words of a connection have no cancelling.
         let armed = !matches!(outbound.method, "initialize" | "server/discover");

@@ -7,6 +7,7 @@ use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
 use arc_swap::ArcSwap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -102,6 +103,7 @@ fn connection(peer: Box<dyn Peer>, linked: Linked, introduction: Introduction, o
         next_id: AtomicU64::new(10),
         mirrored: ArcSwap::default(),
         turns: (may_ask && linked == Linked::No).then(|| Semaphore::new(1)),
+        holder: Mutex::default(),
         asking: if may_ask { Asking::Allowed } else { Asking::No },
         opened: Instant::now(),
         last_used_ms: AtomicU64::new(0),

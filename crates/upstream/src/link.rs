@@ -19,6 +19,22 @@ pub enum LinkEvent {
     Log(RawJson),
     /// A question to the client.
     Question(Question),
+    /// The server has taken a subscription on.
+    Acknowledged,
+}
+
+/// A question that has been put.
+#[derive(Debug)]
+pub struct Asked {
+    answer: Result<oneshot::Receiver<Result<RawJson, RpcError>>, RpcError>,
+    _open: OpenQuestion,
+}
+
+impl Asked {
+    /// Waits for the answer.
+    pub async fn answer(self) -> Result<RawJson, RpcError> {
+        self.answer?.await.unwrap_or_else(|_| Err(RpcError::new(INTERNAL_ERROR, "the client went away")))
+    }
 }
 
 /// A question from a server (or the gateway itself) to the client.
@@ -47,16 +63,17 @@ struct Signs {
 }
 
 /// Counts a question as open for as long as it lives.
-struct OpenQuestion<'a>(&'a Signs);
+#[derive(Debug)]
+struct OpenQuestion(Arc<Signs>);
 
-impl<'a> OpenQuestion<'a> {
-    fn new(signs: &'a Signs) -> Self {
+impl OpenQuestion {
+    fn new(signs: Arc<Signs>) -> Self {
         signs.questions.fetch_add(1, Ordering::Relaxed);
         Self(signs)
     }
 }
 
-impl Drop for OpenQuestion<'_> {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         self.0.questions.fetch_sub(1, Ordering::Relaxed);
     }
@@ -95,14 +112,27 @@ impl CallLink {
         let _ = self.events.try_send(LinkEvent::Log(params));
     }
 
-    /// Asks the client and waits for the answer.
-    pub async fn ask(&self, method: &str, params: Option<RawJson>) -> Result<RawJson, RpcError> {
-        let _open = OpenQuestion::new(&self.signs);
+    /// Puts a question to the client at once, so that questions keep their order; the answer is awaited later.
+    pub fn question(&self, method: &str, params: Option<RawJson>) -> Asked {
+        let open = OpenQuestion::new(self.signs.clone());
         let (reply, answer) = oneshot::channel();
         let question = Question { method: method.to_owned(), params, reply };
-        if self.events.send(LinkEvent::Question(question)).await.is_err() {
-            return Err(RpcError::new(METHOD_NOT_FOUND, format!("nobody is there to answer {method}")));
+        match self.events.try_send(LinkEvent::Question(question)) {
+            Ok(()) => Asked { answer: Ok(answer), _open: open },
+            Err(_) => {
+                let error = RpcError::new(METHOD_NOT_FOUND, format!("nobody is there to answer {method}"));
+                Asked { answer: Err(error), _open: open }
+            }
         }
-        answer.await.unwrap_or_else(|_| Err(RpcError::new(INTERNAL_ERROR, "the client went away")))
+    }
+
+    /// Notes that the server has taken a subscription on.
+    pub fn acknowledge(&self) {
+        let _ = self.events.try_send(LinkEvent::Acknowledged);
+    }
+
+    /// Asks the client and waits for the answer.
+    pub async fn ask(&self, method: &str, params: Option<RawJson>) -> Result<RawJson, RpcError> {
+        self.question(method, params).answer().await
     }
 }

@@ -23,6 +23,8 @@ use toolbooth_wire::Era;
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
 /// The most connections one server may have.
 const MAX_CONNECTIONS: usize = 256;
+/// How many connections calls that wait for a person may hold before others wait with them.
+const MAX_HELD_UP: usize = 16;
 /// How long a fresh connection waits for questions that belong to no call.
 const SETTLE: Duration = Duration::from_millis(30);
 
@@ -111,13 +113,13 @@ impl Pool {
         if sharing.is_empty() && asked.as_str() == "{}" {
             return Ok(primary);
         }
-        let cell = self.cell((sharing.clone(), asked.to_string()))?;
+        let key = self.free_key(&sharing, asked.as_str());
+        let cell = self.cell(key.clone())?;
         let opened = cell
             .get_or_try_init(|| async {
                 let (notices, inbox) = mpsc::channel(16);
                 let connection = Arc::new(self.open(Some(primary.era), asked.clone(), notices).await?);
-                let key = (sharing.clone(), asked.to_string());
-                tokio::spawn(watch(Arc::downgrade(self), key, inbox));
+                tokio::spawn(watch(Arc::downgrade(self), key.clone(), inbox));
                 if connection.turns.is_some() {
                     tokio::time::sleep(SETTLE).await;
                 }
@@ -131,6 +133,18 @@ impl Pool {
 
     fn others(&self) -> MutexGuard<'_, HashMap<Key, Arc<OnceCell<SharedConnection>>>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first connection of these callers that is not held up by a call waiting for a person.
+    fn free_key(&self, sharing: &str, asked: &str) -> Key {
+        let others = self.others();
+        let held_up = |key: &Key| others.get(key).and_then(|cell| cell.get()).is_some_and(|open| open.is_held_up());
+        let mut keys = (0..MAX_HELD_UP).map(|spare| match spare {
+            0 => (sharing.to_owned(), asked.to_owned()),
+            _ => (sharing.to_owned(), format!("{asked} spare {spare}")),
+        });
+        let free = keys.find(|key| !held_up(key));
+        free.unwrap_or_else(|| (sharing.to_owned(), asked.to_owned()))
     }
 
     fn cell(&self, key: Key) -> Result<Arc<OnceCell<SharedConnection>>, UpstreamError> {

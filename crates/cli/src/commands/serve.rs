@@ -18,7 +18,7 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::Engine;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, Reload, Rest};
-use toolbooth_server::{Doors, listen};
+use toolbooth_server::{Doors, Staff, listen};
 
 /// Runs the gateway until it is told to stop.
 pub fn run(global: &Global, how: &ServeArguments) -> Outcome {
@@ -28,8 +28,7 @@ pub fn run(global: &Global, how: &ServeArguments) -> Outcome {
     }
     start_logging();
     let loaded = load(&mut sources, how)?;
-    let workers = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 4);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| {
         Failure::failed(Problem {
             code: "serve.no-runtime",
@@ -101,12 +100,18 @@ async fn serve(sources: Sources, loaded: Loaded, linger: Option<u64>) -> Outcome
     tokio::spawn(watch_files(loaded.files.clone(), reload.clone()));
     tokio::spawn(sweep(door, stop.clone()));
     tokio::spawn(heed_signals(stop.clone(), reload));
-    listen::serve(listener, doors, stop, settings.drain_seconds).await;
+    listen::serve(listener, doors, stop, staff(settings.drain_seconds)).await;
     if present {
         presence.withdraw(&settings.data_dir);
     }
     engine.shut_down().await;
     Ok(Exit::Ok)
+}
+
+/// Half of the cores serve requests: the other half is for the servers behind them.
+fn staff(drain: Duration) -> Staff {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Staff { helpers: (cores / 2).saturating_sub(1).min(15), drain }
 }
 
 /// What a person sees when the gateway is up.

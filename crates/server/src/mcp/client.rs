@@ -3,6 +3,8 @@
 use super::session::Session;
 use std::sync::Arc;
 use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::json::{Edit, RawJson, edit_object};
+use toolbooth_wire::meta::RequestMeta;
 use toolbooth_wire::{Era, Revision};
 
 /// The client of one request.
@@ -23,4 +25,32 @@ impl Client {
     pub fn era(&self) -> Era {
         self.revision.era()
     }
+}
+
+/// An extension that clients may declare and the gateway does not bridge.
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+/// What a modern client says about itself with a request.
+pub fn modern_facts(meta: &RequestMeta) -> ClientFacts {
+    let capabilities = meta.capabilities.clone().unwrap_or_else(RawJson::empty_object);
+    ClientFacts {
+        info: meta.client_info.clone(),
+        capabilities: bridged(capabilities),
+        log_level: meta.log_level.clone(),
+    }
+}
+
+/// Capabilities as a server may rely on them: a server that answered with a task could not be followed.
+fn bridged(capabilities: RawJson) -> RawJson {
+    if !capabilities.as_str().contains(TASKS) {
+        return capabilities;
+    }
+    let without = edit_object(&capabilities, |key, value| match key {
+        "extensions" => match edit_object(value, |name, _| if name == TASKS { Edit::Drop } else { Edit::Keep }) {
+            Ok(rest) => Edit::Replace(rest),
+            Err(_) => Edit::Keep,
+        },
+        _ => Edit::Keep,
+    });
+    without.unwrap_or(capabilities)
 }

@@ -23,6 +23,9 @@ use toolbooth_wire::{Era, Id};
 /// How long further questions are awaited, so that a modern client gets them together.
 const GATHER: Duration = Duration::from_millis(25);
 
+/// By this a legacy server may name a question; a modern client answers under that name.
+const INPUT_KEY: &str = "toolbooth/inputKey";
+
 /// What comes next.
 #[derive(Debug)]
 pub enum Step {
@@ -62,6 +65,8 @@ pub struct Following {
     questions: Vec<(String, Question)>,
     gathering_until: Option<Instant>,
     outcome: Option<Result<Answer, Problem>>,
+    /// Answers the client sent along before it was asked.
+    given: Option<RawJson>,
 }
 
 enum Woke {
@@ -88,12 +93,19 @@ impl Following {
             questions: Vec::new(),
             gathering_until: None,
             outcome: None,
+            given: None,
         }
     }
 
     /// What a state handed to the client is bound to.
     pub fn bound(mut self, binding: Option<Binding>) -> Self {
         self.binding = binding;
+        self
+    }
+
+    /// Answers that came along before anything was asked.
+    pub fn given(mut self, answers: Option<RawJson>) -> Self {
+        self.given = answers;
         self
     }
 
@@ -169,6 +181,7 @@ impl Following {
                 }
             }
             LinkEvent::Question(question) => self.asked(question),
+            LinkEvent::Acknowledged => {}
         }
     }
 
@@ -199,11 +212,28 @@ impl Following {
                 self.messages.push_back(write_request(id, &method, params.as_ref()));
             }
             _ => {
-                let key = format!("question-{}", self.questions.len() + 1);
+                let key = self.key_of(&question);
+                // A client that came with the answer is not asked.
+                if let Some(answer) = self.given.as_ref().and_then(|given| given.member(&key)) {
+                    let _ = question.reply.send(Ok(answer));
+                    return;
+                }
                 self.questions.push((key, question));
                 self.gathering_until.get_or_insert_with(|| Instant::now() + GATHER);
             }
         }
+    }
+
+    /// The key a question goes by: the server's own word for it where it gives one.
+    fn key_of(&self, question: &Question) -> String {
+        let named = question.params.as_ref().and_then(|params| params.at(&["_meta", INPUT_KEY]));
+        let named = named.as_ref().and_then(RawJson::string).map(|key| key.into_owned());
+        let taken = |key: &str| self.questions.iter().any(|(other, _)| other == key);
+        let mut numbered = (1..).map(|number| format!("question-{number}"));
+        named
+            .filter(|key| !taken(key))
+            .or_else(|| numbered.find(|key| !taken(key)))
+            .unwrap_or_default()
     }
 
     /// Parks the call and tells the client what its server wants to know.

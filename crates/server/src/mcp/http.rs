@@ -1,7 +1,7 @@
 //! The MCP door over HTTP: one endpoint, both eras.
 
 use super::Door;
-use super::client::Client;
+use super::client::{Client, modern_facts};
 use super::follow::{Final, Following, Step};
 use super::listen::{Filter, Listening};
 use super::methods::{self, Begun, Reply};
@@ -91,7 +91,7 @@ async fn asked(
         Ok(meta) => meta,
         Err(error) => return refuse(error),
     };
-    if request.method == "initialize" {
+    if request.method == "initialize" && !meta.is_modern() {
         return initialize(door, caller, &request);
     }
     let header = headers.get(mirror::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
@@ -127,12 +127,7 @@ fn modern_client(
         mirror::check(headers, version, &request.method, request.params.as_ref())?;
     }
     let revision = meta.modern_revision()?;
-    let facts = ClientFacts {
-        info: meta.client_info.clone(),
-        capabilities: meta.capabilities.clone().unwrap_or_else(RawJson::empty_object),
-        log_level: meta.log_level.clone(),
-    };
-    Ok(Client { caller: caller.clone(), facts: Arc::new(facts), revision, session: None })
+    Ok(Client { caller: caller.clone(), facts: Arc::new(modern_facts(meta)), revision, session: None })
 }
 
 async fn begin(

@@ -4,7 +4,7 @@
 //! stand for themselves.
 
 use super::Door;
-use super::client::Client;
+use super::client::{Client, modern_facts};
 use super::follow::{Final, Step};
 use super::http::{forget, gathered, heed, open_session, reply_pieces};
 use super::listen::{Filter, Listening};
@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::json::RawJson;
 use toolbooth_upstream::process::{Frame, LineReader};
 use toolbooth_wire::codes::{INVALID_REQUEST, RpcError};
@@ -152,13 +151,9 @@ impl Connection {
 
     fn client(&self, meta: &RequestMeta) -> Result<Client, RpcError> {
         if meta.is_modern() {
-            let facts = ClientFacts {
-                info: meta.client_info.clone(),
-                capabilities: meta.capabilities.clone().unwrap_or_else(RawJson::empty_object),
-                log_level: meta.log_level.clone(),
-            };
             let caller = self.door.identity.caller();
-            return Ok(Client { caller, facts: Arc::new(facts), revision: meta.modern_revision()?, session: None });
+            let facts = Arc::new(modern_facts(meta));
+            return Ok(Client { caller, facts, revision: meta.modern_revision()?, session: None });
         }
         let Some(session) = self.current_session() else {
             return Err(RpcError::new(INVALID_REQUEST, "Invalid Request: start with `initialize`, or send the modern `_meta`"));

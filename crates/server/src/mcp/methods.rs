@@ -119,13 +119,14 @@ fn call(
     let incoming =
         Incoming { caller: client.caller.clone(), client: client.facts.clone(), name, arguments, meta: meta.rest };
     let rounds = if client.era() == Era::Modern { Rounds::Returned } else { Rounds::Driven };
+    let given = round.input_responses.clone();
     let call = CallRequest { incoming, round, progress, rounds, reading: door.reading };
     let (link, events) = CallLink::new();
     let engine = door.engine.clone();
     let work = Box::pin(async move { engine.call(call, &link).await });
     let following =
         Following::new(door.clone(), client.clone(), request.id.clone(), "tools/call", Ongoing { work, events });
-    Ok(Begun::Ongoing(Box::new(following.bound(binding).reporting(meta.progress_token))))
+    Ok(Begun::Ongoing(Box::new(following.bound(binding).reporting(meta.progress_token).given(given))))
 }
 
 /// The arguments that a tool wants mirrored must agree with the headers.

@@ -10,6 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -63,11 +64,24 @@ pub enum Failure {
 
 type Sender = SendRequest<Full<Bytes>>;
 
+/// How many shards the idle connections are kept in.
+const SHARDS: usize = 16;
+
+/// The shard of this thread. A connection is driven by the runtime that dialled it, so it is kept for the
+/// thread of that runtime: using it from another would wake threads across for every call.
+fn shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+    }
+    SHARD.with(|shard| *shard)
+}
+
 /// Connections to one origin.
 #[derive(Debug)]
 pub struct Client {
     origin: Origin,
-    idle: Mutex<Vec<(Sender, Instant)>>,
+    idle: [Mutex<Vec<(Sender, Instant)>>; SHARDS],
     connect_timeout: Duration,
 }
 
@@ -84,7 +98,7 @@ impl PooledConnection {
         if self.sender.is_closed() {
             return;
         }
-        let mut idle = self.client.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.client.idle[shard()].lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE {
             idle.push((self.sender, Instant::now()));
         }
@@ -94,7 +108,7 @@ impl PooledConnection {
 impl Client {
     /// A client for one origin.
     pub fn new(origin: Origin, connect_timeout: Duration) -> Arc<Self> {
-        Arc::new(Self { origin, idle: Mutex::default(), connect_timeout })
+        Arc::new(Self { origin, idle: Default::default(), connect_timeout })
     }
 
     /// Where it goes.
@@ -104,7 +118,9 @@ impl Client {
 
     /// Closes what is idle.
     pub fn close_idle(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        for idle in &self.idle {
+            idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
     }
 
     /// Sends a request. A kept-alive connection that turns out closed costs nothing: the request
@@ -140,7 +156,7 @@ impl Client {
     }
 
     fn idle_sender(&self) -> Option<Sender> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle[shard()].lock().unwrap_or_else(PoisonError::into_inner);
         while let Some((sender, since)) = idle.pop() {
             if since.elapsed() > IDLE_LIMIT {
                 idle.clear(); // The rest are older still.

@@ -3,6 +3,7 @@
 use super::answer::{Reader, Received};
 use super::client::{Client, Failure, PooledConnection};
 use super::credential::Credential;
+use crate::duplex::Answering;
 use crate::error::{Sent, UpstreamError};
 use crate::link::CallLink;
 use crate::oauth::Next;
@@ -195,6 +196,7 @@ impl HttpPeer {
                 }
             }
             ("notifications/message", Some(params), Some((_, link))) => link.log(params),
+            ("notifications/subscriptions/acknowledged", _, Some((_, link))) => link.acknowledge(),
             ("notifications/resources/updated", Some(params), _) => {
                 let _ = self.parts.notices.try_send(Notice::ResourceUpdated(params));
             }
@@ -208,15 +210,19 @@ impl HttpPeer {
     /// Answers a legacy server's question: the call's client where there is one, else by policy.
     pub(super) fn asked(self: &Arc<Self>, request: toolbooth_wire::Request, link: Option<CallLink>) {
         let peer = self.clone();
+        // Put before anything else is read, so that questions keep their order.
+        let answer = match (request.method.as_str(), link, &self.parts.roots) {
+            ("ping", _, _) => Answering::Ready(Ok(RawJson::empty_object())),
+            ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
+                Answering::Asked(link.question(&request.method, request.params))
+            }
+            ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
+            (method, _, _) => {
+                Answering::Ready(Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))))
+            }
+        };
         tokio::spawn(async move {
-            let answer = match (request.method.as_str(), link, &peer.parts.roots) {
-                ("ping", _, _) => Ok(RawJson::empty_object()),
-                ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
-                    link.ask(&request.method, request.params).await
-                }
-                ("roots/list", None, Some(roots)) => Ok(roots.clone()),
-                (method, _, _) => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
-            };
+            let answer = answer.settle().await;
             let body = match answer {
                 Ok(result) => write_result(&request.id, &result),
                 Err(error) => write_error(Some(&request.id), &error),
