@@ -1,3 +1,4 @@
 //! Fake servers of every temper, for tests only; nothing here ships.
 
 pub mod fixture;
+pub mod world;

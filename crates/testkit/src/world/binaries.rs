@@ -1,0 +1,59 @@
+//! The executables under test: they lie beside the test's own, and the gateway is built when a test asks for it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Names a gateway to be tested instead of the one built here.
+const OVERRIDE: &str = "TOOLBOOTH_BIN";
+
+/// The gateway. Built once per test process, so that no test runs against yesterday's.
+pub fn toolbooth() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| match std::env::var_os(OVERRIDE) {
+        Some(path) => PathBuf::from(path),
+        None => build(),
+    })
+}
+
+/// The era-adaptive server.
+pub fn fixture() -> PathBuf {
+    folder().join("toolbooth-fixture")
+}
+
+/// The servers of bad temper.
+pub fn hostile() -> PathBuf {
+    folder().join("toolbooth-hostile")
+}
+
+/// The folder of this profile: tests run from its `deps`.
+fn folder() -> PathBuf {
+    let this = std::env::current_exe().expect("the system knows this executable");
+    let folder = this.parent().expect("an executable lies in a folder");
+    match folder.file_name() {
+        Some(name) if name == "deps" => {
+            folder.parent().expect("deps lies in the profile's folder").to_owned()
+        }
+        _ => folder.to_owned(),
+    }
+}
+
+fn build() -> PathBuf {
+    let folder = folder();
+    let target = folder.parent().expect("a profile's folder lies in the target folder");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--package", "toolbooth", "--bin", "toolbooth"]);
+    command.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
+    match folder.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => {}
+        Some(profile) => drop(command.args(["--profile", profile])),
+    }
+    let output = command.output().expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "the gateway does not build:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    folder.join("toolbooth")
+}

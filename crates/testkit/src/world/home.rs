@@ -1,0 +1,98 @@
+//! Where a gateway lives during a test: a folder with its configuration and its data.
+
+use super::{Gateway, binaries};
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A folder for one gateway, which may be started in it more than once.
+#[derive(Debug)]
+pub struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    /// A home whose configuration has these servers.
+    pub fn new(servers: &[(&str, Value)]) -> Self {
+        Self::with_settings(json!({}), servers)
+    }
+
+    /// A home with settings beside the servers.
+    pub fn with_settings(settings: Value, servers: &[(&str, Value)]) -> Self {
+        let folder = tempfile::Builder::new().prefix("tb").tempdir().expect("a folder for the test");
+        let home = Self { folder };
+        home.configure(settings, servers);
+        home
+    }
+
+    /// Writes the configuration anew.
+    pub fn configure(&self, mut settings: Value, servers: &[(&str, Value)]) {
+        let entries: Map<String, Value> =
+            servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
+        settings["servers"] = Value::Object(entries);
+        self.write_config(&format!("{settings:#}"));
+    }
+
+    /// Replaces the configuration's text, as editors do: whole, by renaming.
+    pub fn write_config(&self, text: &str) {
+        let draft = self.path("toolbooth.json.new");
+        fs::write(&draft, text).expect("the folder can be written");
+        fs::rename(draft, self.config()).expect("the folder can be written");
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.path("toolbooth.json")
+    }
+
+    /// The data folder.
+    pub fn data(&self) -> PathBuf {
+        self.path("data")
+    }
+
+    /// The gateway's executable with this home's configuration and data, and nothing of the host's.
+    pub fn command(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(binaries::toolbooth());
+        command.arg(subcommand).arg("--config").arg(self.config()).arg("--data-dir").arg(self.data());
+        command.env_clear().current_dir(self.folder.path());
+        for name in ["PATH", "USER", "LANG"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.env("HOME", self.folder.path()).env("TOOLBOOTH_LOG", "info");
+        command
+    }
+
+    /// Starts the gateway and waits until it listens.
+    pub async fn start(&self) -> Gateway {
+        Gateway::start(self.command("serve"), &self.path("gateway.log")).await
+    }
+}
+
+/// The entry of a server that is one of the hostile executable's modes.
+pub fn hostile(arguments: &[&str]) -> Value {
+    json!({ "command": binaries::hostile(), "args": arguments })
+}
+
+/// The entry of a stdio fixture that speaks this era.
+pub fn fixture_on_stdio(era: &str) -> Value {
+    json!({ "command": binaries::fixture(), "args": ["--stdio", "--era", era] })
+}
+
+/// The entry of a shell script that is a server.
+pub fn shell(script: &str) -> Value {
+    json!({ "command": "sh", "args": ["-c", script] })
+}
+
+/// A path inside a shell script.
+pub fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display())
+}

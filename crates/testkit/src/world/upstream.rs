@@ -1,0 +1,245 @@
+//! An MCP server inside the test, over HTTP: it answers with the very text that a test gives it.
+
+use crate::fixture::{Era, LEGACY, MODERN};
+use ::http::{Method, Request, Response, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+type Body = BoxBody<Bytes, Infallible>;
+
+/// How a call is answered.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// With a whole body: this text, where `{id}` stands for the id of the request.
+    Body(String),
+    /// With the beginning of a body of this length, and nothing more.
+    Stalls {
+        /// What comes.
+        text: String,
+        /// What `Content-Length` promises.
+        length: usize,
+    },
+}
+
+impl Answer {
+    /// The usual envelope around the text of a result.
+    pub fn result(text: &str) -> Self {
+        Self::Body(format!(r#"{{"jsonrpc":"2.0","id":{{id}},"result":{text}}}"#))
+    }
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its method.
+    pub method: String,
+    /// Its very text.
+    pub body: String,
+}
+
+struct State {
+    era: Era,
+    tools: Mutex<Box<dyn FnMut() -> String + Send>>,
+    answer: Mutex<Answer>,
+    seen: Mutex<Vec<Seen>>,
+    streams: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
+}
+
+/// A server inside the test. It ends with the test's runtime.
+#[derive(Clone)]
+pub struct Upstream {
+    /// Its endpoint.
+    pub url: String,
+    state: Arc<State>,
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Upstream {
+    /// Starts a server of an era with one tool, `take`.
+    pub async fn start(era: Era) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("it is bound"));
+        let take = r#"[{"name":"take","description":"Takes anything.","inputSchema":{"type":"object"}}]"#;
+        let state = Arc::new(State {
+            era,
+            tools: Mutex::new(Box::new(move || take.to_owned())),
+            answer: Mutex::new(Answer::result(r#"{"content":[]}"#)),
+            seen: Mutex::default(),
+            streams: Mutex::default(),
+        });
+        tokio::spawn(serve(listener, state.clone()));
+        Self { url, state }
+    }
+
+    /// Its entry in a configuration.
+    pub fn entry(&self) -> Value {
+        json!({ "url": self.url })
+    }
+
+    /// Lists tools with this text from now on.
+    pub fn list(&self, tools: impl Into<String>) {
+        let text = tools.into();
+        self.list_by(move || text.clone());
+    }
+
+    /// Lists tools with a text made anew each time.
+    pub fn list_by(&self, tools: impl FnMut() -> String + Send + 'static) {
+        *lock(&self.state.tools) = Box::new(tools);
+    }
+
+    /// Answers calls in this way from now on.
+    pub fn answer(&self, answer: Answer) {
+        *lock(&self.state.answer) = answer;
+    }
+
+    /// The requests of a method so far, in order.
+    pub fn seen(&self, method: &str) -> Vec<Seen> {
+        lock(&self.state.seen).iter().filter(|seen| seen.method == method).cloned().collect()
+    }
+
+    /// Whether somebody hears its notices.
+    pub fn is_heard(&self) -> bool {
+        let mut streams = lock(&self.state.streams);
+        streams.retain(|stream| !stream.is_closed());
+        !streams.is_empty()
+    }
+
+    /// Sends a notification to all who listen.
+    pub fn announce(&self, method: &str) {
+        let message = json!({ "jsonrpc": "2.0", "method": method });
+        let event = Bytes::from(format!("data: {message}\n\n"));
+        lock(&self.state.streams).retain(|stream| stream.send(event.clone()).is_ok());
+    }
+}
+
+async fn serve(listener: TcpListener, state: Arc<State>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let state = state.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let state = state.clone();
+                async move { Ok::<_, Infallible>(respond(&state, request).await) }
+            });
+            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+        });
+    }
+}
+
+async fn respond(state: &State, request: Request<Incoming>) -> Response<Body> {
+    match *request.method() {
+        Method::GET if state.era == Era::Legacy => events(state, None),
+        Method::POST => {
+            let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = String::from_utf8(body.to_vec()).expect("requests are UTF-8");
+            let message: Value = serde_json::from_str(&body).expect("requests are JSON");
+            let method = message["method"].as_str().unwrap_or_default().to_owned();
+            lock(&state.seen).push(Seen { method: method.clone(), body });
+            match message.get("id") {
+                Some(id) => answer(state, &method, id),
+                None => plain(StatusCode::ACCEPTED),
+            }
+        }
+        Method::DELETE => plain(StatusCode::OK),
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED),
+    }
+}
+
+fn answer(state: &State, method: &str, id: &Value) -> Response<Body> {
+    let info = json!({ "name": "in-test", "version": "1" });
+    let capabilities = json!({ "tools": { "listChanged": true } });
+    let result = match (method, state.era) {
+        ("server/discover", Era::Modern) => json!({ "resultType": "complete", "supportedVersions": [MODERN],
+            "capabilities": capabilities, "ttlMs": 0, "cacheScope": "public",
+            "_meta": { "io.modelcontextprotocol/serverInfo": info } }),
+        ("initialize", Era::Legacy) => {
+            json!({ "protocolVersion": LEGACY, "capabilities": capabilities, "serverInfo": info })
+        }
+        ("ping", _) => json!({}),
+        ("tools/list", era) => {
+            let dress = match era {
+                Era::Modern => r#","resultType":"complete","ttlMs":0,"cacheScope":"public""#,
+                Era::Legacy => "",
+            };
+            let tools = lock(&state.tools)();
+            return whole(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":{tools}{dress}}}}}"#));
+        }
+        ("tools/call", _) => {
+            return match lock(&state.answer).clone() {
+                Answer::Body(text) => whole(text.replacen("{id}", &id.to_string(), 1)),
+                Answer::Stalls { text, length } => stalled(text.replacen("{id}", &id.to_string(), 1), length),
+            };
+        }
+        ("subscriptions/listen", Era::Modern) => return events(state, Some(id)),
+        _ => {
+            let error = json!({ "code": -32601, "message": "Method not found" });
+            let mut response = whole(json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            return response;
+        }
+    };
+    whole(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string())
+}
+
+fn events(state: &State, listen: Option<&Value>) -> Response<Body> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    if let Some(id) = listen {
+        let params = json!({ "notifications": { "toolsListChanged": true },
+            "_meta": { "io.modelcontextprotocol/subscriptionId": id } });
+        let first = json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params });
+        drop(sender.send(Bytes::from(format!("data: {first}\n\n"))));
+    }
+    lock(&state.streams).push(sender);
+    let mut response = Response::new(unfolding(receiver));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+    response
+}
+
+fn unfolding(receiver: mpsc::UnboundedReceiver<Bytes>) -> Body {
+    let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|bytes| (Ok(Frame::data(bytes)), receiver))
+    });
+    BoxBody::new(StreamBody::new(stream))
+}
+
+fn whole(text: String) -> Response<Body> {
+    let length = text.len();
+    let (sender, receiver) = mpsc::unbounded_channel();
+    drop(sender.send(Bytes::from(text)));
+    with_length(unfolding(receiver), length)
+}
+
+fn stalled(text: String, length: usize) -> Response<Body> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    drop(sender.send(Bytes::from(text)));
+    // The sender lives on, so the body never ends.
+    std::mem::forget(sender);
+    with_length(unfolding(receiver), length)
+}
+
+fn with_length(body: Body, length: usize) -> Response<Body> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    response
+}
+
+fn plain(status: StatusCode) -> Response<Body> {
+    let (_, receiver) = mpsc::unbounded_channel();
+    let mut response = Response::new(unfolding(receiver));
+    *response.status_mut() = status;
+    response
+}

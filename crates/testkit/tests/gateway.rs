@@ -1,0 +1,22 @@
+//! The gateway as its users meet it: the real binary, clients of both eras, servers of every temper.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+#[path = "gateway/door.rs"]
+mod door;
+#[path = "gateway/ending.rs"]
+mod ending;
+#[path = "gateway/eras.rs"]
+mod eras;
+#[path = "gateway/features.rs"]
+mod features;
+#[path = "gateway/hostile.rs"]
+mod hostile;
+#[path = "gateway/lossless.rs"]
+mod lossless;
+#[path = "gateway/reload.rs"]
+mod reload;
+#[path = "gateway/stdio.rs"]
+mod stdio;
+#[path = "gateway/surface.rs"]
+mod surface;

@@ -1,0 +1,509 @@
+//! The door: what is not asked as it should be is refused with the exact status and code, and harms nothing.
+
+use ::http::Method;
+use serde_json::{Value, json};
+use toolbooth_testkit::fixture::{Era, LEGACY, MODERN};
+use toolbooth_testkit::world::http::Headers;
+use toolbooth_testkit::world::{Client, Gateway, Home, home};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream");
+const VERSION: (&str, &str) = ("mcp-protocol-version", MODERN);
+const ECHO: (&str, &str) = ("mcp-name", "srv_echo");
+const CALL: (&str, &str) = ("mcp-method", "tools/call");
+const LIST: (&str, &str) = ("mcp-method", "tools/list");
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+
+async fn open() -> (Home, Gateway) {
+    let home = Home::new(&[("srv", home::fixture_on_stdio("modern")), ("old", home::hostile(&["asks"]))]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv", "old"]).await;
+    (home, gateway)
+}
+
+/// Posts and gives the status and the code of the error, 0 when it is a result.
+async fn post(gateway: &Gateway, headers: Headers<'_>, body: impl Into<bytes::Bytes>) -> (u16, i64, Value) {
+    let reply = gateway.http().send(Method::POST, "/mcp", headers, body).await;
+    let status = reply.status;
+    let answer = if reply.is_events() {
+        let mut events = reply.events();
+        let mut last = Value::Null;
+        while let Some(message) = events.next().await {
+            last = message;
+        }
+        last
+    } else {
+        reply.json().await
+    };
+    let code = match (answer.get("result"), answer["error"]["code"].as_i64()) {
+        (Some(_), _) => 0,
+        (None, Some(code)) => code,
+        (None, None) => i64::MIN,
+    };
+    (status, code, answer)
+}
+
+fn nested(depth: usize) -> String {
+    // Three levels are the envelope's own: the message, its params, its arguments.
+    let inner = depth - 3;
+    format!("{}1{}", r#"{"a":"#.repeat(inner), "}".repeat(inner))
+}
+
+fn call(arguments: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"srv_echo","arguments":{arguments},{META}}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn wrong_messages_are_refused_with_the_exact_code() {
+    let (_home, gateway) = open().await;
+    let modern = &[JSON, ACCEPT, VERSION, CALL, ECHO][..];
+    let no_value = i64::MIN;
+    let deepest = call(&format!(r#"{{"x":{}}}"#, nested(64)));
+    let too_deep = call(&format!(r#"{{"x":{}}}"#, nested(65)));
+    let full = call(&format!(r#"{{"x":"{}"}}"#, "y".repeat(4 * 1024 * 1024 - 1024)));
+    let too_long = call(&format!(r#"{{"x":"{}"}}"#, "y".repeat(4 * 1024 * 1024)));
+    let cases: Vec<(&str, Headers<'_>, Vec<u8>, u16, i64)> = vec![
+        ("a good call", modern, call("{}").into(), 200, 0),
+        ("no JSON", modern, b"hello".to_vec(), 400, -32700),
+        ("nothing", modern, b"".to_vec(), 400, -32700),
+        ("half a message", modern, call("{}").as_bytes()[..60].to_vec(), 400, -32700),
+        ("trailing data", modern, format!("{} {{}}", call("{}")).into(), 400, -32700),
+        (
+            "invalid UTF-8",
+            modern,
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}".to_vec(),
+            400,
+            -32700,
+        ),
+        ("a byte order mark", modern, format!("\u{feff}{}", call("{}")).into(), 400, -32700),
+        (
+            "duplicate keys",
+            modern,
+            br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#.to_vec(),
+            400,
+            -32600,
+        ),
+        ("duplicate keys in arguments", modern, call(r#"{"a":1,"a":2}"#).into(), 400, -32600),
+        ("duplicate keys, one escaped", modern, call(r#"{"a":1,"\u0061":2}"#).into(), 400, -32600),
+        ("64 levels", modern, deepest.into(), 200, 0),
+        ("65 levels", modern, too_deep.into(), 400, -32600),
+        ("100,000 levels", modern, "[".repeat(100_000).into(), 400, -32600),
+        ("a body just within the limit", modern, full.into(), 200, 0),
+        ("a body over the limit", modern, too_long.into(), 413, -32600),
+        (
+            "`Method` in the wrong case",
+            modern,
+            br#"{"jsonrpc":"2.0","id":1,"Method":"tools/list"}"#.to_vec(),
+            400,
+            -32600,
+        ),
+        ("no `jsonrpc`", modern, br#"{"id":1,"method":"tools/list"}"#.to_vec(), 400, -32600),
+        ("`jsonrpc` 1.0", modern, br#"{"jsonrpc":"1.0","id":1,"method":"tools/list"}"#.to_vec(), 400, -32600),
+        (
+            "an id that is null",
+            modern,
+            br#"{"jsonrpc":"2.0","id":null,"method":"tools/list"}"#.to_vec(),
+            400,
+            -32600,
+        ),
+        (
+            "an id that is an object",
+            modern,
+            br#"{"jsonrpc":"2.0","id":{},"method":"tools/list"}"#.to_vec(),
+            400,
+            -32600,
+        ),
+        (
+            "an id with a fraction",
+            modern,
+            br#"{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}"#.to_vec(),
+            400,
+            -32600,
+        ),
+        (
+            "a method that is a number",
+            modern,
+            br#"{"jsonrpc":"2.0","id":1,"method":7}"#.to_vec(),
+            400,
+            -32600,
+        ),
+        (
+            "params that are a list",
+            modern,
+            br#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}"#.to_vec(),
+            400,
+            -32600,
+        ),
+        ("a number", modern, b"42".to_vec(), 400, -32600),
+        ("a text", modern, br#""tools/list""#.to_vec(), 400, -32600),
+        ("an empty batch", modern, b"[]".to_vec(), 400, -32600),
+        ("arguments that are a list", modern, call("[1]").into(), 400, -32602),
+        (
+            "the wrong media type",
+            &[("content-type", "text/plain"), ACCEPT, VERSION, CALL, ECHO],
+            call("{}").into(),
+            415,
+            -32600,
+        ),
+        (
+            "a modern notification",
+            modern,
+            br#"{"jsonrpc":"2.0","method":"notifications/whatever"}"#.to_vec(),
+            202,
+            no_value,
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (what, headers, body, status, code) in cases {
+        let (got_status, got_code, answer) = post(&gateway, headers, body).await;
+        if (got_status, got_code) != (status, code) {
+            let text: String = answer.to_string().chars().take(200).collect();
+            wrong.push(format!("{what}: expected {status} {code}, got {got_status} {got_code} {text}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn wrong_headers_and_meta_are_refused_with_the_exact_code() {
+    let (_home, gateway) = open().await;
+    let good = call("{}");
+    let list = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{{META}}}}}"#);
+    let with_meta = |meta: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{{{meta}}}}}}}"#)
+    };
+    let version = |version: &str| format!(r#""io.modelcontextprotocol/protocolVersion":"{version}""#);
+    let capabilities = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
+    let method =
+        |method: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{META}}}}}"#);
+    let cases: Vec<(&str, Headers<'_>, String, u16, i64)> = vec![
+        ("no version header", &[JSON, ACCEPT, CALL, ECHO], good.clone(), 400, -32020),
+        ("no method header", &[JSON, ACCEPT, VERSION, ECHO], good.clone(), 400, -32020),
+        ("no name header", &[JSON, ACCEPT, VERSION, CALL], good.clone(), 400, -32020),
+        (
+            "another version in the header",
+            &[JSON, ACCEPT, ("mcp-protocol-version", LEGACY), CALL, ECHO],
+            good.clone(),
+            400,
+            -32020,
+        ),
+        ("another method in the header", &[JSON, ACCEPT, VERSION, LIST, ECHO], good.clone(), 400, -32020),
+        (
+            "another name in the header",
+            &[JSON, ACCEPT, VERSION, CALL, ("mcp-name", "srv_add")],
+            good.clone(),
+            400,
+            -32020,
+        ),
+        ("the method header twice", &[JSON, ACCEPT, VERSION, CALL, CALL, ECHO], good.clone(), 400, -32020),
+        (
+            "a method header in the wrong case",
+            &[JSON, ACCEPT, VERSION, ("mcp-method", "Tools/Call"), ECHO],
+            good.clone(),
+            400,
+            -32020,
+        ),
+        (
+            "a name in base64",
+            &[JSON, ACCEPT, VERSION, CALL, ("mcp-name", "=?base64?c3J2X2VjaG8=?=")],
+            good.clone(),
+            200,
+            0,
+        ),
+        (
+            "a name in broken base64",
+            &[JSON, ACCEPT, VERSION, CALL, ("mcp-name", "=?base64?***?=")],
+            good.clone(),
+            400,
+            -32020,
+        ),
+        ("a good list", &[JSON, ACCEPT, VERSION, LIST], list.clone(), 200, 0),
+        (
+            "a session that modern clients do not have",
+            &[JSON, ACCEPT, VERSION, LIST, ("mcp-session-id", "nonsense")],
+            list.clone(),
+            200,
+            0,
+        ),
+        (
+            "no `_meta`",
+            &[JSON, ACCEPT, VERSION, LIST],
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.into(),
+            400,
+            -32602,
+        ),
+        ("no version in `_meta`", &[JSON, ACCEPT, VERSION, LIST], with_meta(capabilities), 400, -32602),
+        (
+            "no capabilities in `_meta`",
+            &[JSON, ACCEPT, VERSION, LIST],
+            with_meta(&version(MODERN)),
+            400,
+            -32602,
+        ),
+        (
+            "`_meta` that is a list",
+            &[JSON, ACCEPT, VERSION, LIST],
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":[]}}"#.into(),
+            400,
+            -32602,
+        ),
+        (
+            "a version of the future",
+            &[JSON, ACCEPT, ("mcp-protocol-version", "2099-01-01"), LIST],
+            with_meta(&format!("{},{capabilities}", version("2099-01-01"))),
+            400,
+            -32022,
+        ),
+        (
+            "a legacy version in `_meta`",
+            &[JSON, ACCEPT, ("mcp-protocol-version", LEGACY), LIST],
+            with_meta(&format!("{},{capabilities}", version(LEGACY))),
+            400,
+            -32022,
+        ),
+        (
+            "an unknown method",
+            &[JSON, ACCEPT, VERSION, ("mcp-method", "tools/dance")],
+            method("tools/dance"),
+            404,
+            -32601,
+        ),
+        (
+            "a method that only legacy has",
+            &[JSON, ACCEPT, VERSION, ("mcp-method", "ping")],
+            method("ping"),
+            404,
+            -32601,
+        ),
+        (
+            "a listen without a filter",
+            &[JSON, ACCEPT, VERSION, ("mcp-method", "subscriptions/listen")],
+            method("subscriptions/listen"),
+            400,
+            -32602,
+        ),
+        (
+            "a cursor nobody handed out",
+            &[JSON, ACCEPT, VERSION, LIST],
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"cursor":"x",{META}}}}}"#),
+            400,
+            -32602,
+        ),
+        (
+            "a foreign Origin",
+            &[JSON, ACCEPT, VERSION, LIST, ("origin", "https://evil.example")],
+            list.clone(),
+            403,
+            i64::MIN,
+        ),
+        (
+            "the Origin `null`",
+            &[JSON, ACCEPT, VERSION, LIST, ("origin", "null")],
+            list.clone(),
+            403,
+            i64::MIN,
+        ),
+        (
+            "an Origin that only looks local",
+            &[JSON, ACCEPT, VERSION, LIST, ("origin", "http://localhost.evil.example")],
+            list.clone(),
+            403,
+            i64::MIN,
+        ),
+        (
+            "a local Origin",
+            &[JSON, ACCEPT, VERSION, LIST, ("origin", "http://localhost:3000")],
+            list.clone(),
+            200,
+            0,
+        ),
+        (
+            "a foreign Host",
+            &[JSON, ACCEPT, VERSION, LIST, ("host", "evil.example")],
+            list.clone(),
+            403,
+            i64::MIN,
+        ),
+        ("localhost as Host", &[JSON, ACCEPT, VERSION, LIST, ("host", "localhost:1")], list.clone(), 200, 0),
+        (
+            "no session and no `_meta`",
+            &[JSON, ACCEPT],
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.into(),
+            400,
+            -32600,
+        ),
+        (
+            "an unknown session",
+            &[JSON, ACCEPT, ("mcp-session-id", "0123456789abcdef")],
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.into(),
+            404,
+            -32600,
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (what, headers, body, status, code) in cases {
+        let (got_status, got_code, answer) = post(&gateway, headers, body).await;
+        if (got_status, got_code) != (status, code) {
+            wrong.push(format!("{what}: expected {status} {code}, got {got_status} {got_code} {answer}"));
+        }
+        if code == -32022 {
+            assert!(
+                answer["error"]["data"]["supported"].as_array().unwrap().contains(&json!(MODERN)),
+                "{what}"
+            );
+            assert!(answer["error"]["data"]["requested"].is_string(), "{what}");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn other_verbs_belong_to_sessions() {
+    let (_home, gateway) = open().await;
+    let http = gateway.http();
+    let client = Client::of(Era::Legacy, gateway.address).await;
+    let session = ("mcp-session-id", client.session().unwrap());
+    let unknown = ("mcp-session-id", "0123456789abcdef0123456789abcdef");
+    let events = ("accept", "text/event-stream");
+    let cases: Vec<(&str, Method, Vec<(&str, &str)>, u16)> = vec![
+        ("GET without a session", Method::GET, vec![events], 405),
+        ("DELETE without a session", Method::DELETE, vec![], 405),
+        ("PUT", Method::PUT, vec![session], 405),
+        ("PATCH", Method::PATCH, vec![], 405),
+        ("GET of an unknown session", Method::GET, vec![events, unknown], 404),
+        ("DELETE of an unknown session", Method::DELETE, vec![unknown], 404),
+        ("GET that takes no events", Method::GET, vec![session, ("accept", "text/html")], 406),
+        (
+            "GET of a foreign page",
+            Method::GET,
+            vec![session, events, ("origin", "https://evil.example")],
+            403,
+        ),
+        ("GET", Method::GET, vec![session, events], 200),
+        (
+            "a revision nobody knows on a session",
+            Method::GET,
+            vec![session, events, ("mcp-protocol-version", "1999-01-01")],
+            400,
+        ),
+        ("DELETE", Method::DELETE, vec![session], 200),
+        ("DELETE again", Method::DELETE, vec![session], 404),
+    ];
+    for (what, method, headers, status) in cases {
+        let reply = http.send(method, "/mcp", &headers, "").await;
+        assert_eq!(reply.status, status, "{what}");
+        if status == 405 {
+            assert!(reply.header("allow").unwrap_or_default().contains("POST"), "{what}");
+        }
+    }
+    let told = client.ask("tools/list", json!({})).await;
+    assert_eq!(told.status, 404, "a session that was ended is gone");
+}
+
+#[tokio::test]
+async fn batches_belong_to_one_revision() {
+    let (_home, gateway) = open().await;
+    let batch = json!([
+        { "jsonrpc": "2.0", "id": "a", "method": "ping" },
+        { "jsonrpc": "2.0", "method": "notifications/initialized" },
+        { "jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": { "name": "srv_add", "arguments": { "a": 1, "b": 2 } } },
+        { "jsonrpc": "2.0", "id": "c", "method": "tools/dance" },
+    ])
+    .to_string();
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY] {
+        let client = Client::legacy(gateway.address, revision, json!({})).await;
+        let reply = client.post(&batch, &[]).await;
+        let status = reply.status;
+        let answer = reply.json().await;
+        if revision != "2025-03-26" {
+            assert_eq!(
+                (status, answer["error"]["code"].as_i64()),
+                (400, Some(-32600)),
+                "{revision}: {answer}"
+            );
+            continue;
+        }
+        assert_eq!(status, 200, "{answer}");
+        let by_id = |id: &str| answer.as_array().unwrap().iter().find(|one| one["id"] == id).unwrap().clone();
+        assert_eq!(answer.as_array().unwrap().len(), 3);
+        assert_eq!(by_id("a")["result"], json!({}));
+        assert_eq!(by_id("b")["result"]["content"][0]["text"], "3");
+        assert_eq!(by_id("c")["error"]["code"], -32601);
+        let only_notices = r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#;
+        assert_eq!(client.post(only_notices, &[]).await.status, 202);
+    }
+}
+
+/// A request state is good once, for the caller and the request it was made for.
+#[tokio::test]
+async fn request_states_serve_their_request_once() {
+    let (_home, gateway) = open().await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let answers = json!({ "name": { "action": "accept", "content": { "name": "Ann" } } });
+    // One server keeps nothing between rounds, the other waits inside its call: both are bound alike.
+    for (tool, other) in
+        [("srv_ask_name", "srv_test_input_required_result_elicitation"), ("old_ask_name", "old_sample")]
+    {
+        let ask = async |tool: &str, arguments: Value, state: Option<&Value>, answers: &Value| {
+            let mut params = json!({ "name": tool, "arguments": arguments });
+            if let Some(state) = state {
+                params["requestState"] = state.clone();
+                params["inputResponses"] = answers.clone();
+            }
+            client.start("tools/call", params).await.finish().await
+        };
+        let first = ask(tool, json!({}), None, &answers).await;
+        let result = first.result();
+        assert_eq!(result["resultType"], "input_required", "{tool}: {}", first.answer);
+        let requests = result["inputRequests"].as_object().unwrap();
+        let key = requests.keys().next().unwrap();
+        let answers = json!({ (key): answers["name"] });
+        let state = &result["requestState"];
+        let mut tampered = state.as_str().unwrap().to_owned().into_bytes();
+        let middle = tampered.len() / 2;
+        tampered[middle] = if tampered[middle] == b'A' { b'B' } else { b'A' };
+        let tampered = json!(String::from_utf8(tampered).unwrap());
+        let refused = [
+            ("altered", tool, json!({}), tampered),
+            ("cut", tool, json!({}), json!(state.as_str().unwrap()[..20].to_owned())),
+            ("made up", tool, json!({}), json!("c3RhdGU")),
+            ("no text", tool, json!({}), json!(7)),
+            ("of another tool", other, json!({}), state.clone()),
+            ("of other arguments", tool, json!({ "x": 1 }), state.clone()),
+        ];
+        for (what, tool, arguments, state) in refused {
+            let told = ask(tool, arguments, Some(&state), &answers).await;
+            assert_eq!((told.status, told.code()), (400, Some(-32602)), "{tool}, {what}: {}", told.answer);
+        }
+        let told = ask(tool, json!({}), Some(state), &answers).await;
+        assert!(told.text().contains("Ann"), "{tool}: {}", told.answer);
+        let again = ask(tool, json!({}), Some(state), &answers).await;
+        assert_eq!(
+            (again.status, again.code()),
+            (400, Some(-32602)),
+            "{tool}, used before: {}",
+            again.answer
+        );
+    }
+}
+
+/// What a legacy client is told when its revision is older than what a result holds.
+#[tokio::test]
+async fn a_client_gets_the_newest_revision_that_both_know() {
+    let (_home, gateway) = open().await;
+    for (asked, given) in
+        [("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"), ("1999-01-01", LEGACY), (MODERN, LEGACY)]
+    {
+        let params = json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string();
+        let (status, code, answer) = post(&gateway, &[JSON, ACCEPT], body).await;
+        assert_eq!((status, code), (200, 0), "{answer}");
+        assert_eq!(answer["result"]["protocolVersion"], given, "asked for {asked}");
+    }
+    let (status, code, answer) =
+        post(&gateway, &[JSON, ACCEPT], r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#)
+            .await;
+    assert_eq!((status, code), (400, -32602), "{answer}");
+}

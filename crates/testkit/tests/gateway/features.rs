@@ -1,0 +1,396 @@
+//! What each feature must come to in a cell of the matrix.
+
+use crate::eras::{Cell, Transport};
+use serde_json::{Value, json};
+use std::time::Duration;
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::{Client, PATIENCE, Told, poll, token};
+
+/// Members that only modern results have.
+const DRESS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+const WATCHED: &str = "test://watched-resource";
+
+impl Cell {
+    async fn call(&self, tool: &str, arguments: Value) -> Told {
+        self.client.call(&format!("srv_{tool}"), arguments).await
+    }
+
+    /// A client whose calls reach the process that the gateway itself listens to. A legacy server on stdio is
+    /// told once what its client can do, so clients that can be asked something have a process of their own.
+    async fn sharing(&self) -> Client {
+        match (self.server_era, self.transport) {
+            (Era::Legacy, Transport::Stdio) => {
+                Client::with_capabilities(self.client_era, self.address, json!({})).await
+            }
+            _ => self.client.clone(),
+        }
+    }
+
+    /// A result is dressed in the client's era, whatever the server's.
+    fn check_dress(&self, result: &Value, cacheable: Cacheable) {
+        let worn: Vec<&str> = DRESS.into_iter().filter(|key| result.get(*key).is_some()).collect();
+        let expected: &[&str] = match (self.client_era, cacheable) {
+            (Era::Legacy, _) => &[],
+            (Era::Modern, Cacheable::No) => &DRESS[..1],
+            (Era::Modern, Cacheable::Yes) => &DRESS,
+        };
+        assert_eq!(worn, expected, "{result}");
+        if self.client_era == Era::Modern {
+            assert_eq!(result["resultType"], "complete");
+        }
+        if worn.len() == 3 {
+            assert!(result["ttlMs"].as_u64().is_some(), "{result}");
+            assert_eq!(result["cacheScope"], "private", "what a caller may see is that caller's: {result}");
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Cacheable {
+    Yes,
+    No,
+}
+
+pub async fn tools_are_listed(cell: Cell) {
+    let told = cell.client.ask("tools/list", json!({})).await;
+    let result = told.result();
+    cell.check_dress(result, Cacheable::Yes);
+    let tools = result["tools"].as_array().unwrap();
+    assert!(tools.len() > 30 && tools.iter().all(|tool| tool["name"].as_str().unwrap().starts_with("srv_")));
+    let add = tools.iter().find(|tool| tool["name"] == "srv_add").unwrap();
+    assert_eq!(add["outputSchema"]["required"], json!(["sum"]));
+    assert_eq!(add["annotations"], json!({ "title": "Add", "readOnlyHint": true, "idempotentHint": true }));
+    assert_eq!(add["inputSchema"]["required"], json!(["a", "b"]));
+}
+
+pub async fn a_tool_is_called(cell: Cell) {
+    let told = cell.call("add", json!({ "a": 19, "b": 23 })).await;
+    assert_eq!((told.status, told.text()), (200, "42"));
+    assert_eq!(told.result()["structuredContent"], json!({ "sum": 42 }));
+    cell.check_dress(told.result(), Cacheable::No);
+    // Every form of the name leads to the same tool.
+    for name in ["mcp_srv_add", "srv__add", "mcp.srv.add", "add"] {
+        assert_eq!(cell.client.call(name, json!({ "a": 1, "b": 1 })).await.text(), "2", "{name}");
+    }
+}
+
+pub async fn a_tool_says_that_it_failed(cell: Cell) {
+    let told = cell.call("fail", json!({ "message": "out of paper" })).await;
+    assert_eq!((told.status, told.text(), told.is_error()), (200, "out of paper", true));
+    assert_eq!(told.fault(), "", "it is the tool's own error, not the gateway's");
+    cell.check_dress(told.result(), Cacheable::No);
+}
+
+pub async fn an_unknown_tool_is_refused(cell: Cell) {
+    let told = cell.call("nonsense", json!({})).await;
+    let status = if cell.client_era == Era::Modern { 400 } else { 200 };
+    assert_eq!((told.code(), told.status), (Some(-32602), status), "{}", told.answer);
+}
+
+pub async fn a_person_is_asked(cell: Cell) {
+    let told = cell.call("ask_name", json!({})).await;
+    assert_eq!(told.text(), "Hello, Ann!");
+    assert_eq!(told.questions.len(), 1);
+    assert_eq!(told.questions[0]["method"], "elicitation/create");
+    assert_eq!(told.questions[0]["params"]["message"], "What is your name?");
+    assert_eq!(told.questions[0]["params"]["requestedSchema"]["required"], json!(["name"]));
+    cell.check_dress(told.result(), Cacheable::No);
+}
+
+pub async fn a_person_declines(cell: Cell) {
+    let client = cell.client.clone().answering(|_, _| json!({ "action": "decline" }));
+    let told = client.call("srv_ask_name", json!({})).await;
+    assert_eq!(told.text(), "No name was given: decline.");
+}
+
+pub async fn a_model_is_sampled(cell: Cell) {
+    let told = cell.call("sample_poem", json!({ "topic": "booths" })).await;
+    assert_eq!(told.text(), "Roses are red.");
+    assert_eq!(told.questions[0]["method"], "sampling/createMessage");
+    let asked = &told.questions[0]["params"];
+    assert_eq!(asked["messages"][0]["content"]["text"], "Write a short poem about booths");
+    assert_eq!(asked["maxTokens"], 200);
+}
+
+pub async fn roots_are_listed(cell: Cell) {
+    let told = cell.call("list_my_roots", json!({})).await;
+    assert_eq!(told.questions[0]["method"], "roots/list");
+    let roots = &told.result()["structuredContent"]["answers"]["roots"]["roots"];
+    assert_eq!(*roots, json!([{ "uri": "file:///home/ann", "name": "home" }]));
+}
+
+pub async fn several_things_are_asked_at_once(cell: Cell) {
+    let told = cell.call("test_input_required_result_multiple_inputs", json!({})).await;
+    let mut asked: Vec<&str> =
+        told.questions.iter().filter_map(|question| question["method"].as_str()).collect();
+    asked.sort_unstable();
+    assert_eq!(asked, ["elicitation/create", "roots/list", "sampling/createMessage"]);
+    let answers = &told.result()["structuredContent"]["answers"];
+    assert_eq!(answers["user_name"]["content"]["name"], "Ann", "{answers}");
+    assert_eq!(answers["greeting"]["content"]["text"], "Roses are red.");
+    assert_eq!(answers["client_roots"]["roots"][0]["name"], "home");
+}
+
+pub async fn questions_follow_each_other(cell: Cell) {
+    let told = cell.call("test_input_required_result_multi_round", json!({})).await;
+    assert_eq!((told.text(), told.questions.len()), ("Ann likes blue.", 2));
+}
+
+pub async fn a_prompt_asks_back(cell: Cell) {
+    let params = json!({ "name": "srv_test_input_required_result_prompt" });
+    let told = cell.client.ask("prompts/get", params).await;
+    let text = &told.result()["messages"][0]["content"]["text"];
+    assert_eq!((text, told.questions.len()), (&json!("The context is \"a test\"."), 1));
+}
+
+pub async fn nobody_is_asked_who_cannot_answer(cell: Cell) {
+    let client = Client::with_capabilities(cell.client_era, cell.address, json!({})).await;
+    let told = client.call("srv_ask_name", json!({})).await;
+    assert_eq!(told.questions, Vec::<Value>::new());
+    // The fixture insists on a capability. A legacy client does not know that code.
+    match cell.client_era {
+        Era::Modern => assert_eq!((told.code(), told.status), (Some(-32021), 400), "{}", told.answer),
+        Era::Legacy => assert!(matches!(told.code(), Some(-32600 | -32602)), "{}", told.answer),
+    }
+}
+
+pub async fn progress_is_reported(cell: Cell) {
+    let params = json!({ "name": "srv_slow", "arguments": { "ms": 90, "steps": 3 },
+        "_meta": { "progressToken": "mine" } });
+    let told = cell.client.ask("tools/call", params).await;
+    assert_eq!(told.text(), "Done in 3 steps.");
+    let heard: Vec<(&Value, &Value, &Value)> = told
+        .notices("notifications/progress")
+        .into_iter()
+        .map(|params| (&params["progressToken"], &params["progress"], &params["message"]))
+        .collect();
+    let mine = json!("mine");
+    let expected: Vec<(Value, Value)> =
+        (1..=3).map(|step| (json!(f64::from(step)), json!(format!("Step {step} of 3")))).collect();
+    let expected: Vec<(&Value, &Value, &Value)> = expected.iter().map(|(p, m)| (&mine, p, m)).collect();
+    assert_eq!(heard, expected);
+}
+
+pub async fn progress_is_reported_only_on_demand(cell: Cell) {
+    let told = cell.call("slow", json!({ "ms": 30, "steps": 3 })).await;
+    assert_eq!((told.text(), told.before.len()), ("Done in 3 steps.", 0), "{:?}", told.before);
+}
+
+pub async fn a_call_is_cancelled(cell: Cell) {
+    let cancelled = |told: &Told| {
+        let names = told.result()["structuredContent"]["names"].as_array().unwrap().clone();
+        names.iter().filter(|name| **name == "slow").count()
+    };
+    let before = cancelled(&cell.call("cancelled_calls", json!({})).await);
+    // Progress at once, so that the test knows the call is with the server.
+    let params = json!({ "name": "srv_slow", "arguments": { "ms": 60_000, "steps": 2000 },
+        "_meta": { "progressToken": 7 } });
+    let exchange = cell.client.start("tools/call", params).await;
+    let (id, mut events) = exchange.into_events();
+    let first = events.next_within(PATIENCE).await.unwrap();
+    assert_eq!(first["method"], "notifications/progress");
+    match cell.client_era {
+        Era::Legacy => {
+            let params = json!({ "requestId": id, "reason": "the test has seen enough" });
+            assert_eq!(cell.client.notify("notifications/cancelled", params).await, 202);
+            // What was on its way may still come; an answer must not.
+            let end = tokio::time::timeout(PATIENCE, async {
+                while let Some(message) = events.next().await {
+                    assert_eq!(message["method"], "notifications/progress", "{message}");
+                }
+            });
+            end.await.expect("the stream of a cancelled call ends");
+        }
+        Era::Modern => drop(events),
+    }
+    let observed = poll(Duration::from_secs(10), || async {
+        let now = cancelled(&cell.call("cancelled_calls", json!({})).await);
+        (now > before).then_some(now)
+    });
+    assert_eq!(observed.await, Some(before + 1), "the server was told");
+}
+
+pub async fn log_lines_are_heard(cell: Cell) {
+    let lines = |told: &Told| -> Vec<Value> {
+        let heard = told.notices("notifications/message");
+        heard
+            .iter()
+            .map(|params| json!([params["level"], params["logger"], params["data"]["line"]]))
+            .collect()
+    };
+    let two = |level: &str| vec![json!([level, "fixture", 1]), json!([level, "fixture", 2])];
+    match cell.client_era {
+        Era::Modern => {
+            let told = cell.call("log_lines", json!({ "lines": 2, "level": "error" })).await;
+            assert_eq!(lines(&told), Vec::<Value>::new(), "nobody asked for lines");
+            let client = cell.client.clone().hearing("warning");
+            let told = client.call("srv_log_lines", json!({ "lines": 2, "level": "error" })).await;
+            assert_eq!(lines(&told), two("error"));
+            let told = client.call("srv_log_lines", json!({ "lines": 2, "level": "info" })).await;
+            assert_eq!(lines(&told), Vec::<Value>::new(), "below the level");
+        }
+        Era::Legacy => {
+            let told = cell.client.ask("logging/setLevel", json!({ "level": "warning" })).await;
+            assert_eq!(*told.result(), json!({}));
+            let told = cell.call("log_lines", json!({ "lines": 2, "level": "warning" })).await;
+            assert_eq!(lines(&told), two("warning"));
+            let told = cell.call("log_lines", json!({ "lines": 2, "level": "info" })).await;
+            assert_eq!(lines(&told), Vec::<Value>::new(), "below the level");
+            let told = cell.client.ask("logging/setLevel", json!({ "level": "loud" })).await;
+            assert_eq!(told.code(), Some(-32602));
+        }
+    }
+}
+
+pub async fn the_tool_list_changes(cell: Cell) {
+    let client = cell.sharing().await;
+    let extra = token("extra").replace('-', "_");
+    let mut changes = client.listen(&[]).await;
+    for presence in [true, false] {
+        let told = client.call("srv_change_tools", json!({ "tool": extra })).await;
+        assert_eq!(told.result()["structuredContent"]["present"], presence);
+        changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("a notice");
+        let names = client.names("tools/list", "tools").await;
+        assert_eq!(names.contains(&format!("srv_{extra}")), presence, "after the notice the list is new");
+    }
+}
+
+pub async fn the_prompt_list_changes(cell: Cell) {
+    let client = cell.sharing().await;
+    let mut changes = client.listen(&[]).await;
+    for _ in 0..2 {
+        let told = client.call("srv_test_trigger_prompt_change", json!({})).await;
+        let presence = told.result()["structuredContent"]["present"].as_bool().unwrap();
+        changes.wait_for("notifications/prompts/list_changed", PATIENCE).await.expect("a notice");
+        let names = client.names("prompts/list", "prompts").await;
+        assert_eq!(names.contains(&"srv_test_dynamic_prompt".to_owned()), presence);
+    }
+}
+
+pub async fn resources_are_listed_and_read(cell: Cell) {
+    let told = cell.client.ask("resources/list", json!({})).await;
+    cell.check_dress(told.result(), Cacheable::Yes);
+    let resources = told.result()["resources"].as_array().unwrap();
+    let uris: Vec<&str> = resources.iter().filter_map(|resource| resource["uri"].as_str()).collect();
+    assert_eq!(uris, ["test://static-binary", "test://static-text", WATCHED]);
+    let read = cell.client.ask("resources/read", json!({ "uri": "test://static-text" })).await;
+    cell.check_dress(read.result(), Cacheable::Yes);
+    let expected = json!([{ "uri": "test://static-text", "mimeType": "text/plain",
+        "text": "This is the content of the static text resource." }]);
+    assert_eq!(read.result()["contents"], expected);
+    let read = cell.client.ask("resources/read", json!({ "uri": "test://static-binary" })).await;
+    assert!(read.result()["contents"][0]["blob"].as_str().unwrap().starts_with("iVBORw0KGgo"));
+}
+
+pub async fn templates_are_listed_and_read(cell: Cell) {
+    let told = cell.client.ask("resources/templates/list", json!({})).await;
+    cell.check_dress(told.result(), Cacheable::Yes);
+    assert_eq!(told.result()["resourceTemplates"][0]["uriTemplate"], "test://template/{id}/data");
+    let read = cell.client.ask("resources/read", json!({ "uri": "test://template/17/data" })).await;
+    let text = read.result()["contents"][0]["text"].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["id"], "17");
+}
+
+pub async fn a_missing_resource_is_not_found(cell: Cell) {
+    let told = cell.client.ask("resources/read", json!({ "uri": "test://nowhere" })).await;
+    let expected = match cell.client_era {
+        Era::Modern => (Some(-32602), 400),
+        Era::Legacy => (Some(-32002), 200),
+    };
+    assert_eq!((told.code(), told.status), expected, "{}", told.answer);
+}
+
+pub async fn a_resource_is_followed(cell: Cell) {
+    let client = cell.sharing().await;
+    let mut changes = client.listen(&[WATCHED]).await;
+    // A modern server is asked on a stream of its own, which may open after the client's.
+    let mut heard = None;
+    for _ in 0..20 {
+        client.call("srv_touch_resource", json!({ "uri": WATCHED })).await;
+        heard = changes.wait_for("notifications/resources/updated", Duration::from_millis(500)).await;
+        if heard.is_some() {
+            break;
+        }
+    }
+    assert_eq!(heard.expect("a notice")["uri"], WATCHED);
+    client.call("srv_touch_resource", json!({ "uri": "test://static-text" })).await;
+    if cell.client_era == Era::Legacy {
+        let told = client.ask("resources/unsubscribe", json!({ "uri": WATCHED })).await;
+        assert_eq!(*told.result(), json!({}));
+        drop(changes.gather(Duration::from_millis(100)).await);
+        client.call("srv_touch_resource", json!({ "uri": WATCHED })).await;
+    }
+    let rest = changes.gather(Duration::from_millis(250)).await;
+    let foreign = |message: &&Value| message["params"]["uri"] != WATCHED || cell.client_era == Era::Legacy;
+    assert_eq!(rest.iter().find(foreign), None, "only what was asked for is told");
+}
+
+pub async fn prompts_are_listed_and_got(cell: Cell) {
+    let told = cell.client.ask("prompts/list", json!({})).await;
+    cell.check_dress(told.result(), Cacheable::Yes);
+    let prompts = told.result()["prompts"].as_array().unwrap();
+    let prompt = prompts.iter().find(|prompt| prompt["name"] == "srv_test_prompt_with_arguments").unwrap();
+    assert_eq!(prompt["arguments"][0]["required"], true);
+    let params =
+        json!({ "name": "srv_test_prompt_with_arguments", "arguments": { "arg1": "a", "arg2": "é" } });
+    let told = cell.client.ask("prompts/get", params).await;
+    cell.check_dress(told.result(), Cacheable::No);
+    let text = &told.result()["messages"][0]["content"]["text"];
+    assert_eq!(*text, "Prompt with arguments: arg1='a', arg2='é'");
+    let told = cell.client.ask("prompts/get", json!({ "name": "srv_nothing" })).await;
+    assert_eq!(told.code(), Some(-32602));
+}
+
+pub async fn arguments_are_completed(cell: Cell) {
+    let cases = [
+        (
+            json!({ "type": "ref/prompt", "name": "srv_test_prompt_with_arguments" }),
+            "arg1",
+            "par",
+            &["paris", "park", "party"][..],
+        ),
+        (json!({ "type": "ref/resource", "uri": "test://template/{id}/data" }), "id", "12", &["12", "123"]),
+    ];
+    for (reference, argument, typed, expected) in cases {
+        let params = json!({ "ref": reference, "argument": { "name": argument, "value": typed } });
+        let told = cell.client.ask("completion/complete", params).await;
+        assert_eq!(told.result()["completion"]["values"], json!(expected), "{reference}");
+        cell.check_dress(told.result(), Cacheable::No);
+    }
+}
+
+pub async fn the_server_learns_who_asks_and_no_secret(cell: Cell) {
+    let client = Client::of(cell.client_era, cell.address).await;
+    let client =
+        client.sending("authorization", "Bearer of-the-client").sending("cookie", "crumb=of-the-client");
+    let told = client.call("srv_whoami_headers", json!({})).await;
+    let seen = &told.result()["structuredContent"];
+    let era = if cell.server_era == Era::Modern { "modern" } else { "legacy" };
+    assert_eq!(seen["era"], era);
+    for capability in ["elicitation", "sampling", "roots"] {
+        assert!(seen["capabilities"][capability].is_object(), "{capability}: {seen}");
+    }
+    if cell.server_era == Era::Modern {
+        assert_eq!(seen["clientInfo"]["name"], "world", "a modern server is told who asks");
+    }
+    let text = seen.to_string();
+    assert!(!text.contains("of-the-client"), "a credential reached the server: {text}");
+    if let Some(session) = client.session() {
+        assert!(!text.contains(session), "a session of ours reached the server: {text}");
+    }
+    if cell.transport == Transport::Http && cell.server_era == Era::Modern {
+        assert_eq!(seen["headers"]["mcp-name"], "whoami_headers", "the name is the server's own: {seen}");
+        assert_eq!(seen["headers"]["mcp-method"], "tools/call");
+    }
+}
+
+pub async fn unknown_meta_travels(cell: Cell) {
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let params = json!({ "name": "srv_whoami_headers", "arguments": {},
+        "_meta": { "traceparent": trace, "example.org/unknown": { "n": 12_345_678_901_234_567_890_u64 } } });
+    let told = cell.client.ask("tools/call", params).await;
+    let meta = &told.result()["structuredContent"]["_meta"];
+    assert_eq!(meta["example.org/unknown"]["n"].as_u64(), Some(12_345_678_901_234_567_890), "{meta}");
+    // A gateway may continue a trace with a span of its own, but not start another.
+    assert!(meta["traceparent"].as_str().unwrap().starts_with(&trace[..35]), "{meta}");
+}
