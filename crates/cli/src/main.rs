@@ -11,6 +11,10 @@ mod render;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Calls allocate many short-lived buffers of a few kilobytes, which the system's allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // The reaper of a server must be small and single-threaded, so it is told apart before anything starts.
     if std::env::args_os().nth(1).is_some_and(|word| word == "reaper") {

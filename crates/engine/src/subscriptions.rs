@@ -50,7 +50,12 @@ pub enum SubscribeError {
 
 impl Engine {
     /// Subscribes to a resource on behalf of a client.
-    pub async fn subscribe(self: &Arc<Self>, caller: &Caller, uri: &str) -> Result<(), SubscribeError> {
+    pub async fn subscribe(
+        self: &Arc<Self>,
+        caller: &Caller,
+        client: &ClientFacts,
+        uri: &str,
+    ) -> Result<(), SubscribeError> {
         let server = self.servers_of_resource(uri, caller).into_iter().next().ok_or(SubscribeError::Unknown)?;
         let key = (server.clone(), uri.to_owned());
         let first = {
@@ -65,7 +70,7 @@ impl Engine {
         if !first {
             return Ok(());
         }
-        let subscribed = self.ask_for_updates(&server, uri).await;
+        let subscribed = self.ask_for_updates(&server, uri, Some((caller, client))).await;
         if subscribed.is_err() {
             self.subscriptions.wanted().remove(&key);
         }
@@ -109,17 +114,29 @@ impl Engine {
         let (engine, server) = (self.clone(), server.clone());
         tokio::spawn(async move {
             for uri in uris {
-                if let Err(error) = engine.ask_for_updates(&server, &uri).await {
+                if let Err(error) = engine.ask_for_updates(&server, &uri, None).await {
                     tracing::debug!("a subscription could not be renewed: {error:?}");
                 }
             }
         });
     }
 
-    async fn ask_for_updates(self: &Arc<Self>, server: &ServerName, uri: &str) -> Result<(), SubscribeError> {
+    /// Subscribes on the connection that the caller's calls use, as a server may keep state there.
+    async fn ask_for_updates(
+        self: &Arc<Self>,
+        server: &ServerName,
+        uri: &str,
+        whose: Option<(&Caller, &ClientFacts)>,
+    ) -> Result<(), SubscribeError> {
         let supervised = self.server(server).map_err(SubscribeError::Upstream)?;
         supervised.ready().await.map_err(SubscribeError::Upstream)?;
-        let Some(connection) = supervised.pool.primary() else { return Ok(()) };
+        let connection = match whose {
+            Some((caller, client)) => supervised.connection(caller, client).await.map_err(SubscribeError::Upstream)?,
+            None => match supervised.pool.primary() {
+                Some(primary) => primary,
+                None => return Ok(()),
+            },
+        };
         let client = ClientFacts::default();
         if connection.era == Era::Legacy {
             let ask = Ask::plain("resources/subscribe", vec![("uri", RawJson::from_value(uri))], &client);

@@ -40,6 +40,9 @@ pub struct Pool {
     stderr: StderrTail,
     notices: mpsc::Sender<Notice>,
     primary: ArcSwapOption<Connection>,
+    /// The connection that last told of a change: with servers that keep state in their process, the
+    /// others know nothing of it.
+    informant: Mutex<Weak<Connection>>,
     others: Mutex<HashMap<Key, Arc<OnceCell<SharedConnection>>>>,
 }
 
@@ -59,6 +62,7 @@ impl Pool {
             stderr,
             notices,
             primary: ArcSwapOption::empty(),
+            informant: Mutex::default(),
             others: Mutex::default(),
         })
     }
@@ -66,6 +70,12 @@ impl Pool {
     /// The gateway's own connection, if there is one.
     pub fn primary(&self) -> Option<SharedConnection> {
         self.primary.load_full()
+    }
+
+    /// The connection that knows best what the server offers now.
+    pub(crate) fn informant(&self) -> Option<SharedConnection> {
+        let told = self.informant.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        told.or_else(|| self.primary())
     }
 
     /// Opens the gateway's own connection.
@@ -119,7 +129,8 @@ impl Pool {
             .get_or_try_init(|| async {
                 let (notices, inbox) = mpsc::channel(16);
                 let connection = Arc::new(self.open(Some(primary.era), asked.clone(), notices).await?);
-                tokio::spawn(watch(Arc::downgrade(self), key.clone(), inbox));
+                tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&connection), key.clone(), inbox));
+                connection.peer.listen();
                 if connection.turns.is_some() {
                     tokio::time::sleep(SETTLE).await;
                 }
@@ -182,13 +193,17 @@ impl Pool {
 }
 
 /// Watches a caller's connection: forgets it when it is gone, passes its notices on.
-async fn watch(pool: Weak<Pool>, key: Key, mut inbox: mpsc::Receiver<Notice>) {
+async fn watch(pool: Weak<Pool>, connection: Weak<Connection>, key: Key, mut inbox: mpsc::Receiver<Notice>) {
     while let Some(notice) = inbox.recv().await {
         let Some(pool) = pool.upgrade() else { return };
         match notice {
             Notice::Closed(_) => {
                 pool.others().remove(&key);
                 return;
+            }
+            Notice::ListChanged(method) => {
+                *pool.informant.lock().unwrap_or_else(PoisonError::into_inner) = connection.clone();
+                let _ = pool.notices.try_send(Notice::ListChanged(method));
             }
             other => drop(pool.notices.try_send(other)),
         }

@@ -378,6 +378,7 @@ impl Keeper {
 
     async fn list_again(&self, connection: &SharedConnection) -> Result<(), UpstreamError> {
         let patience = self.entry.connect_timeout;
+        let connection = &self.pool.informant().unwrap_or_else(|| connection.clone());
         let listed = tokio::time::timeout(patience, connection.discover()).await;
         let discovery = listed.map_err(|_| UpstreamError::Timeout { server: self.entry.name.to_string(), after: patience })??;
         self.publish(discovery, connection.era).await;

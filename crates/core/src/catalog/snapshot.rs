@@ -8,7 +8,7 @@ use crate::caller::{Caller, Groups};
 use crate::names::ServerName;
 use crate::permission::{Permission, on_server};
 use bytes::{Bytes, BytesMut};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 /// How many views' lists are kept; beyond that the cache starts anew.
@@ -92,7 +92,8 @@ impl Catalog {
         if let Some(list) = lists.get(&view) {
             return list.clone();
         }
-        let texts: Vec<Bytes> = self.visible(caller).map(|server| text_of(kind, server)).collect();
+        let mut seen = HashSet::new();
+        let texts: Vec<Bytes> = self.visible(caller).map(|server| text_of(kind, server, &mut seen)).collect();
         let list = Arc::new(ListBytes::join(kind, texts.iter()));
         if lists.len() >= MAX_VIEWS {
             lists.clear();
@@ -110,7 +111,8 @@ fn view_of(caller: &Caller) -> String {
     }
 }
 
-fn text_of(kind: ListKind, server: &ServerCatalog) -> Bytes {
+/// A key that several servers have is listed once, for the first: that one is asked first, too.
+fn text_of<'a>(kind: ListKind, server: &'a ServerCatalog, seen: &mut HashSet<&'a str>) -> Bytes {
     let offers = match kind {
         ListKind::Tools => return server.tools_text.clone(),
         ListKind::Prompts => &server.prompts,
@@ -118,7 +120,7 @@ fn text_of(kind: ListKind, server: &ServerCatalog) -> Bytes {
         ListKind::Templates => &server.templates,
     };
     let mut text = BytesMut::new();
-    for offer in offers {
+    for offer in offers.iter().filter(|offer| seen.insert(&offer.exposed)) {
         if !text.is_empty() {
             text.extend_from_slice(b",");
         }

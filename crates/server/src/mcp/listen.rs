@@ -12,7 +12,7 @@ use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
 use toolbooth_engine::Change;
 use toolbooth_wire::codes::INVALID_PARAMS;
 use toolbooth_wire::envelope::write_notification;
-use toolbooth_wire::meta::SUBSCRIPTION_ID;
+use toolbooth_wire::meta::{SUBSCRIPTION_ID, strip_modern};
 use toolbooth_wire::{Id, RpcError};
 
 /// The most resources one stream may follow.
@@ -105,7 +105,7 @@ impl Listening {
         let changes = door.engine.changes();
         let mut subscribed = Vec::new();
         for uri in filter.uris.clone() {
-            match door.engine.subscribe(&client.caller, &uri).await {
+            match door.engine.subscribe(&client.caller, &client.facts, &uri).await {
                 Ok(()) => subscribed.push(uri),
                 Err(_) => drop(filter.uris.remove(&uri)),
             }
@@ -147,11 +147,13 @@ impl Listening {
     }
 
     fn message(&self, method: &str, params: Option<RawJson>) -> Bytes {
+        // The server's own subscription id means nothing here: a legacy client gets none, a modern one its own.
+        let params = params.map(|params| strip_modern(&params));
         let Some(id) = &self.id else { return write_notification(method, params.as_ref()) };
         let params = params.unwrap_or_else(RawJson::empty_object);
-        let mut meta = ObjectWriter::default();
-        meta.raw(SUBSCRIPTION_ID, id.raw());
-        let tagged = with_members(&params, &[("_meta", meta.finish())]).unwrap_or(params);
+        let meta = params.member("_meta").unwrap_or_else(RawJson::empty_object);
+        let meta = with_members(&meta, &[(SUBSCRIPTION_ID, id.raw().clone())]).unwrap_or(meta);
+        let tagged = with_members(&params, &[("_meta", meta)]).unwrap_or(params);
         write_notification(method, Some(&tagged))
     }
 

@@ -332,7 +332,7 @@ async fn subscribe(door: &Arc<Door>, client: &Client, request: &Request) -> Resu
     let uri = uri_of(request)?;
     let Some(session) = &client.session else { return Err(invalid("a session is needed")) };
     if session.subscribe(&uri)
-        && let Err(error) = door.engine.subscribe(&client.caller, &uri).await
+        && let Err(error) = door.engine.subscribe(&client.caller, &client.facts, &uri).await
     {
         session.unsubscribe(&uri);
         return Err(match error {

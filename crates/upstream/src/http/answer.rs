@@ -160,30 +160,19 @@ impl Reader {
 
     fn stream(self, gathered: BytesMut, offset: usize, connection: PooledConnection) -> ResultStream {
         let length = self.length.map(|length| length - offset as u64);
+        let left = self.length.map(|length| length.saturating_sub(gathered.len() as u64));
         let first = gathered.freeze().slice(offset..);
-        let state = (Some(first), self, Some(connection));
-        let body = futures_util::stream::unfold(state, |(first, mut reader, mut connection)| async move {
+        let mut passing = Passing { reader: self, connection: Some(connection), left };
+        passing.came(0);
+        let body = futures_util::stream::unfold((Some(first), passing), |(first, mut passing)| async move {
             if let Some(first) = first {
-                return Some((Ok(first), (None, reader, connection)));
+                return Some((Ok(first), (None, passing)));
             }
-            connection.as_ref()?;
-            match reader.chunk().await {
-                Ok(Some(chunk)) => {
-                    if reader.body.is_end_stream()
-                        && let Some(connection) = connection.take()
-                    {
-                        connection.give_back();
-                    }
-                    Some((Ok(chunk), (None, reader, connection)))
-                }
-                Ok(None) => {
-                    if let Some(connection) = connection.take() {
-                        connection.give_back();
-                    }
-                    None
-                }
-                Err(error) => Some((Err(error), (None, reader, None))),
+            if passing.left == Some(0) {
+                return None;
             }
+            let chunk = passing.next().await?;
+            Some((chunk, (None, passing)))
         });
         ResultStream { length, body: Box::pin(body) }
     }
@@ -227,6 +216,47 @@ impl Reader {
             let (response, resumed) = peer.open_stream(Some(&last_id)).await?;
             self = Reader::new(response, self.limit, self.server);
             connection = Some(resumed);
+        }
+    }
+}
+
+/// A long answer on its way through.
+struct Passing {
+    reader: Reader,
+    /// Given back with the last byte: whoever writes the answer on stops asking then.
+    connection: Option<PooledConnection>,
+    left: Option<u64>,
+}
+
+impl Passing {
+    async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
+        match self.reader.chunk().await {
+            Ok(Some(chunk)) => {
+                self.came(chunk.len() as u64);
+                Some(Ok(chunk))
+            }
+            Ok(None) => {
+                self.give_back();
+                None
+            }
+            Err(error) => {
+                self.connection = None;
+                self.left = Some(0);
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn came(&mut self, bytes: u64) {
+        self.left = self.left.map(|left| left.saturating_sub(bytes));
+        if self.left == Some(0) {
+            self.give_back();
+        }
+    }
+
+    fn give_back(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            connection.give_back();
         }
     }
 }

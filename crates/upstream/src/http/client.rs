@@ -130,6 +130,10 @@ impl Client {
         mut request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, PooledConnection), Failure> {
         while let Some(mut sender) = self.idle_sender() {
+            // Ready as soon as its last answer has been put away, which may be a moment off.
+            if sender.ready().await.is_err() {
+                continue;
+            }
             match sender.try_send_request(request).await {
                 Ok(response) => return Ok((response, PooledConnection { sender, client: self.clone() })),
                 Err(mut refused) => match refused.take_message() {
@@ -162,7 +166,7 @@ impl Client {
                 idle.clear(); // The rest are older still.
                 return None;
             }
-            if sender.is_ready() {
+            if !sender.is_closed() {
                 return Some(sender);
             }
         }
