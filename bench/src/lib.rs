@@ -1,0 +1,1 @@
+//! Load, a fast server and measurements for the gateway: see README.md.
