@@ -27,6 +27,22 @@ pub(crate) enum Part {
     Then(Box<Part>, oneshot::Sender<()>),
 }
 
+/// News of more tools than this is taken in beside the calls, not between them.
+const LARGE: usize = 200;
+
+impl Part {
+    /// How many tools it is about.
+    fn size(&self) -> usize {
+        match self {
+            Self::Discovered { discovery, .. } => discovery.tools.len(),
+            Self::Cached { discovery, .. } => discovery.tools.len(),
+            Self::Gone(_) => 0,
+            Self::Many(parts) => parts.iter().map(Self::size).sum(),
+            Self::Then(part, _) => part.size(),
+        }
+    }
+}
+
 /// Keeps the catalog.
 pub(crate) struct CatalogKeeper {
     engine: Weak<Engine>,
@@ -43,13 +59,25 @@ impl CatalogKeeper {
     pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Part>) {
         while let Some(part) = inbox.recv().await {
             let Some(engine) = self.engine.upgrade() else { return };
-            let before = self.parts.clone();
-            let mut waiting = Vec::new();
-            self.take(part, &engine, &mut waiting);
+            let mut parts = vec![part];
             while let Ok(more) = inbox.try_recv() {
-                self.take(more, &engine, &mut waiting);
+                parts.push(more);
             }
-            self.publish(&before, &engine);
+            // Thousands of tools take a while to admit; calls must not wait for it.
+            let large = parts.iter().map(Part::size).sum::<usize>() > LARGE;
+            let work = move || {
+                let mut keeper = self;
+                let before = keeper.parts.clone();
+                let mut waiting = Vec::new();
+                for part in parts {
+                    keeper.take(part, &engine, &mut waiting);
+                }
+                keeper.publish(&before, &engine);
+                (keeper, waiting)
+            };
+            let done = if large { tokio::task::spawn_blocking(work).await } else { Ok(work()) };
+            let Ok((keeper, waiting)) = done else { return };
+            self = keeper;
             for done in waiting {
                 let _ = done.send(());
             }
