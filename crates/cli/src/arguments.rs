@@ -1,11 +1,48 @@
-//! The command line.
+//! The command line: what every command takes, and which commands there are.
 
+use crate::commands;
+use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Options that every command takes are explained once, here, and hidden elsewhere.
+const EVERYWHERE: &str = "\
+More options of every command:
+  --config-dir DIR         A folder with mcp.json, toolbooth.* and llmconfig.yml
+  --config-overrides DIR   A folder laid over --config-dir
+  --mcp-config FILE        A file of servers
+  --llm-config FILE        A file about the language model
+  --env-file FILE          Variables, loaded first
+  --data-dir DIR           Where state is kept
+  --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
+
+Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 refused, 4 held, 5 gateway unreachable.";
+
+/// What is printed when nothing is asked for.
+pub const WELCOME: &str = "\
+Toolbooth: one endpoint for every tool of your agents.
+
+  toolbooth serve                   run the gateway
+  toolbooth connect claude-code     let a client use it (cursor, vscode, codex, claude-desktop)
+  toolbooth servers                 how your servers do
+  toolbooth tools list              what they offer
+  toolbooth call demo_hash text=hi  call a tool
+  toolbooth doctor                  find out what is wrong
+
+Servers come from .mcp.json here, or from ~/.config/toolbooth/toolbooth.toml.
+`toolbooth config import` takes them over from other clients. More: toolbooth --help
+";
+
 /// One endpoint for every tool of your agents.
 #[derive(Debug, Parser)]
-#[command(name = "toolbooth", version, about, propagate_version = true, max_term_width = 100)]
+#[command(name = "toolbooth", version, about, max_term_width = 100, styles = STYLES)]
+#[command(after_help = EVERYWHERE, subcommand_required = true, disable_help_subcommand = true)]
 pub struct Arguments {
     #[command(flatten)]
     pub global: Global,
@@ -17,34 +54,34 @@ pub struct Arguments {
 #[derive(Debug, Clone, Args)]
 pub struct Global {
     /// A configuration file; may repeat, later ones win.
-    #[arg(long = "config", global = true, value_name = "FILE")]
+    #[arg(long = "config", global = true, value_name = "FILE", display_order = 900)]
     pub config: Vec<PathBuf>,
-    /// A folder with `mcp.json`, `toolbooth.*` and `llmconfig.yml`.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", hide = true)]
     pub config_dir: Option<PathBuf>,
-    /// A folder laid over `--config-dir`.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", hide = true)]
     pub config_overrides: Option<PathBuf>,
-    /// A file of servers.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", hide = true)]
     pub mcp_config: Option<PathBuf>,
-    /// A file about the language model.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", hide = true)]
     pub llm_config: Option<PathBuf>,
-    /// Variables, loaded first.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", hide = true)]
     pub env_file: Option<PathBuf>,
-    /// Where state is kept.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", hide = true)]
     pub data_dir: Option<PathBuf>,
-    /// One setting, such as `naming.style=tool`; may repeat.
-    #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE", hide = true)]
     pub set: Vec<String>,
-    /// Machine-readable output.
-    #[arg(long, global = true)]
+    /// Print JSON for programs.
+    #[arg(long, global = true, display_order = 901)]
     pub json: bool,
-    /// A running gateway to talk to.
-    #[arg(long, global = true, value_name = "URL", env = "TOOLBOOTH_URL")]
+    /// A running gateway to talk to; TOOLBOOTH_TOKEN is its token.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "TOOLBOOTH_URL",
+        hide_env = true,
+        display_order = 902
+    )]
     pub url: Option<String>,
 }
 
@@ -52,9 +89,29 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the gateway.
-    Serve(ServeArguments),
+    Serve(commands::serve::ServeArguments),
     /// Speak MCP on standard input and output, through a shared gateway.
     Stdio,
+    /// Let a client use the gateway: writes its configuration, with a backup.
+    Connect(commands::connect::ConnectArguments),
+    /// List servers, look at one, connect, disconnect or restart it.
+    Servers(commands::servers::ServersArguments),
+    /// List tools, look at one.
+    Tools(commands::tools::ToolsArguments),
+    /// Call a tool.
+    Call(commands::call::CallArguments),
+    /// Check, show, explain or import configuration.
+    Config(commands::config::ConfigArguments),
+    /// Make the running gateway read its configuration again.
+    Reload,
+    /// Let the servers of a project folder run.
+    Trust(commands::trust::TrustArguments),
+    /// Find out what is wrong, and how to put it right.
+    Doctor,
+    /// Explain a fault code.
+    Explain(commands::explain::ExplainArguments),
+    /// Print completions for a shell.
+    Completions(commands::completions::CompletionsArguments),
     /// A server that comes with the binary.
     #[command(hide = true)]
     DemoServer {
@@ -63,16 +120,21 @@ pub enum Command {
     },
 }
 
-/// How the gateway is run.
-#[derive(Debug, Clone, Args)]
-pub struct ServeArguments {
-    /// Where to listen: `HOST:PORT`, or a port.
-    #[arg(long, value_name = "ADDRESS")]
-    pub listen: Option<String>,
-    /// Trust the servers of the project folder from now on.
-    #[arg(long)]
-    pub trust: bool,
-    /// End when nobody has been connected over the local socket for this many seconds.
-    #[arg(long, hide = true, value_name = "SECONDS")]
-    pub linger: Option<u64>,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_hidden_option_is_explained_at_the_top() {
+        for argument in Arguments::command().get_arguments().filter(|argument| argument.is_hide_set()) {
+            let long = argument.get_long().expect("globals have long names");
+            assert!(EVERYWHERE.contains(&format!("--{long} ")), "--{long}");
+        }
+    }
 }

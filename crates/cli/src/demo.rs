@@ -27,7 +27,9 @@ pub fn run(name: &str) -> ExitCode {
         let answer = answer(method, &message["params"], &mut flaky_calls);
         let reply = match answer {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-            Err((code, text)) => json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}}),
+            Err((code, text)) => {
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}})
+            }
         };
         let mut out = std::io::stdout().lock();
         if writeln!(out, "{reply}").and_then(|()| out.flush()).is_err() {
@@ -76,12 +78,13 @@ fn tools() -> Value {
 fn call(params: &Value, flaky_calls: &mut u64) -> Result<Value, (i64, String)> {
     let name = params["name"].as_str().unwrap_or_default();
     let arguments = &params["arguments"];
-    let text = |key: &str| arguments[key].as_str().map(str::to_owned).ok_or_else(|| format!("`{key}` must be a string"));
+    let text = |key: &str| {
+        arguments[key].as_str().map(str::to_owned).ok_or_else(|| format!("`{key}` must be a string"))
+    };
     let outcome = match name {
         "echo" => text("text"),
-        "hash" => text("text").map(|text| {
-            Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
-        }),
+        "hash" => text("text")
+            .map(|text| Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()),
         "time" => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             Ok(now.as_secs().to_string())
@@ -93,7 +96,11 @@ fn call(params: &Value, flaky_calls: &mut u64) -> Result<Value, (i64, String)> {
         }
         "flaky" => {
             *flaky_calls += 1;
-            if *flaky_calls % 2 == 1 { Ok("it worked this time".into()) } else { Err("it failed this time".into()) }
+            if *flaky_calls % 2 == 1 {
+                Ok("it worked this time".into())
+            } else {
+                Err("it failed this time".into())
+            }
         }
         other => return Err((-32602, format!("Unknown tool: {other}"))),
     };

@@ -1,6 +1,8 @@
 //! Putting a gateway together from its configuration.
 
 use crate::arguments::Global;
+use crate::failure::Failure;
+use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +48,46 @@ pub fn sources(global: &Global) -> Result<Sources, Problem> {
     Ok(sources)
 }
 
+/// Loads the configuration that the command line names.
+pub fn load(global: &Global) -> Result<(Sources, Loaded), Failure> {
+    let mut sources = sources(global).map_err(Failure::usage)?;
+    let loaded =
+        toolbooth_config::load_with_trust(&mut sources).map_err(|failure| Failure::config(&failure))?;
+    Ok((sources, loaded))
+}
+
+/// Where the state of this configuration is kept, even if the configuration cannot be read.
+pub fn data_dir(sources: &Sources) -> PathBuf {
+    match toolbooth_config::load(sources) {
+        Ok(loaded) => loaded.settings.data_dir,
+        Err(_) => {
+            sources.data_dir.as_ref().map_or_else(|| sources.default_data_dir(), |dir| sources.absolute(dir))
+        }
+    }
+}
+
+/// The files and settings that the command line names, so that two processes can compare theirs.
+pub fn named(sources: &Sources) -> Vec<String> {
+    let files = sources.config_files.iter().map(|file| ("config", Some(file)));
+    let others = [
+        ("config-dir", sources.config_dir.as_ref()),
+        ("config-overrides", sources.config_overrides.as_ref()),
+        ("mcp-config", sources.mcp_config.as_ref()),
+        ("llm-config", sources.llm_config.as_ref()),
+        ("env-file", sources.env_file.as_ref()),
+    ];
+    let whole = |(flag, path): (&str, Option<&PathBuf>)| {
+        Some(format!("{flag}={}", sources.absolute(path?).display()))
+    };
+    let settings = sources.overrides.iter().filter(|(key, _)| key != "listen");
+    let settings = settings.map(|(key, value)| {
+        // A value may be a secret, and the list is written to a file.
+        let digest = Sha256::digest(value.as_bytes());
+        format!("set {key}={:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
+    });
+    files.chain(others).filter_map(whole).chain(settings).collect()
+}
+
 /// What the servers of a configuration are to do. Without any, the bundled ones stand in.
 pub fn plans(loaded: &Loaded) -> Vec<ServerPlan> {
     if loaded.is_empty_of_servers() {
@@ -61,7 +103,9 @@ pub fn plans(loaded: &Loaded) -> Vec<ServerPlan> {
                 ServerConfigState::Ready(entry) => run(entry),
                 ServerConfigState::Disabled(_) => Standing::Idle(ServerState::Disabled),
                 ServerConfigState::NeedsTrust { .. } => Standing::Idle(ServerState::NeedsTrust),
-                ServerConfigState::Broken(finding) => Standing::Idle(ServerState::ConfigError(finding.problem())),
+                ServerConfigState::Broken(finding) => {
+                    Standing::Idle(ServerState::ConfigError(finding.problem()))
+                }
             },
         })
         .collect()
@@ -85,7 +129,11 @@ fn bundled() -> Vec<ServerPlan> {
         .map(|name: toolbooth_core::names::ServerName| {
             let transport = Transport::Bundled(name.to_string());
             let entry = ServerEntry::with_defaults(name.clone(), transport);
-            ServerPlan { name, hash: "bundled".into(), standing: Standing::Run(Arc::new(entry), Credential::None) }
+            ServerPlan {
+                name,
+                hash: "bundled".into(),
+                standing: Standing::Run(Arc::new(entry), Credential::None),
+            }
         })
         .collect()
 }
@@ -125,11 +173,16 @@ pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> 
     toolbooth_store::open(&url).await.map_err(|error| Problem::of(&error))
 }
 
-/// The engine of a configuration.
-pub async fn engine(loaded: &Loaded, sources: &Sources, store: Arc<dyn Store>) -> Result<Arc<Engine>, Problem> {
+/// The engine of a configuration, with these servers.
+pub async fn engine_of(
+    loaded: &Loaded,
+    sources: &Sources,
+    store: Arc<dyn Store>,
+    plans: Vec<ServerPlan>,
+) -> Result<Arc<Engine>, Problem> {
     let settings = &loaded.settings;
     let options = Options { naming: naming(settings), max_call: settings.limits.max_call_seconds };
-    Engine::start(options, store, surroundings(settings, sources), plans(loaded))
+    Engine::start(options, store, surroundings(settings, sources), plans)
         .await
         .map_err(|error| Problem::of(&error))
 }
@@ -152,8 +205,13 @@ pub fn identity(settings: &Settings, sources: &Sources) -> Result<Identity, Prob
             hint: Some("listen on 127.0.0.1".into()),
         });
     }
+    Ok(owner(sources))
+}
+
+/// Everyone who can reach the gateway is its owner.
+pub fn owner(sources: &Sources) -> Identity {
     let user = sources.env.get("USER").filter(|user| !user.is_empty()).cloned();
-    Ok(Identity::local(&user.unwrap_or_else(|| nix::unistd::getuid().to_string())))
+    Identity::local(&user.unwrap_or_else(|| nix::unistd::getuid().to_string()))
 }
 
 /// The MCP door of a gateway.

@@ -4,8 +4,13 @@ mod arguments;
 mod commands;
 mod demo;
 mod exit;
+mod failure;
 mod gateway;
+mod own;
 mod presence;
+mod progress;
+mod reach;
+mod remote;
 mod render;
 
 use clap::Parser;
@@ -16,9 +21,14 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // The reaper of a server must be small and single-threaded, so it is told apart before anything starts.
-    if std::env::args_os().nth(1).is_some_and(|word| word == "reaper") {
-        return toolbooth_upstream::process::reaper_main();
+    let mut words = std::env::args_os();
+    match words.nth(1) {
+        // The reaper of a server must be small and single-threaded, so it is told apart before anything starts.
+        Some(word) if word == "reaper" => toolbooth_upstream::process::reaper_main(),
+        None => {
+            render::print(arguments::WELCOME);
+            ExitCode::SUCCESS
+        }
+        Some(_) => commands::run(arguments::Arguments::parse()),
     }
-    commands::run(arguments::Arguments::parse())
 }

@@ -16,6 +16,9 @@ pub struct Presence {
     pub socket: PathBuf,
     /// Its version.
     pub version: String,
+    /// The files and settings that its command line named.
+    #[serde(default)]
+    pub named: Vec<String>,
 }
 
 fn file(data_dir: &Path) -> PathBuf {

@@ -1,13 +1,26 @@
 //! The commands, one file a noun.
 
-mod serve;
-mod stdio;
+pub mod call;
+pub mod completions;
+pub mod config;
+pub mod connect;
+pub mod doctor;
+pub mod explain;
+pub mod reload;
+pub mod serve;
+pub mod servers;
+pub mod stdio;
+pub mod tools;
+pub mod trust;
 
 use crate::arguments::{Arguments, Command};
-use crate::exit::Exit;
-use crate::render;
+use crate::failure::{Failure, Outcome};
+use crate::render::{self, Paint};
+use serde_json::json;
+use std::future::Future;
 use std::process::ExitCode;
-use toolbooth_core::fault::Problem;
+use std::time::Duration;
+use toolbooth_core::fault::{Blame, Problem};
 
 /// Runs a command.
 pub fn run(arguments: Arguments) -> ExitCode {
@@ -15,35 +28,44 @@ pub fn run(arguments: Arguments) -> ExitCode {
     let outcome = match command {
         Command::Serve(how) => serve::run(&global, &how),
         Command::Stdio => stdio::run(&global),
+        Command::Connect(what) => connect::run(&global, &what),
+        Command::Servers(what) => servers::run(&global, what),
+        Command::Tools(what) => tools::run(&global, what),
+        Command::Call(what) => call::run(&global, &what),
+        Command::Config(what) => config::run(&global, what),
+        Command::Reload => reload::run(&global),
+        Command::Trust(what) => trust::run(&global, &what),
+        Command::Doctor => doctor::run(&global),
+        Command::Explain(what) => explain::run(&global, &what),
+        Command::Completions(what) => completions::run(&what),
         Command::DemoServer { name } => return crate::demo::run(&name),
     };
     match outcome {
         Ok(exit) => exit.into(),
-        Err(Failure { exit, problem }) => {
-            eprint!("{}", render::problem(&problem));
-            exit.into()
+        Err(failure) => {
+            if global.json {
+                render::print_json(&json!({ "error": failure.trouble }));
+            } else {
+                render::complain(&render::failure(&failure, Paint::stderr()));
+            }
+            failure.exit.into()
         }
     }
 }
 
-/// Why a command could not do its work.
-#[derive(Debug)]
-pub struct Failure {
-    pub exit: Exit,
-    pub problem: Problem,
+/// Runs the asynchronous part of a command to its end.
+pub fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_runtime)?;
+    let outcome = runtime.block_on(work);
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    outcome
 }
 
-impl Failure {
-    /// The command line or the configuration is wrong.
-    pub fn usage(problem: Problem) -> Self {
-        Self { exit: Exit::Usage, problem }
-    }
-
-    /// The thing itself failed.
-    pub fn failed(problem: Problem) -> Self {
-        Self { exit: Exit::Failed, problem }
-    }
+fn no_runtime(error: std::io::Error) -> Failure {
+    Failure::failed(Problem {
+        code: "serve.no-runtime",
+        blame: Blame::Gateway,
+        message: format!("the system gave no threads: {error}"),
+        hint: Some("check the limits on processes and open files (`ulimit -a`)".into()),
+    })
 }
-
-/// What a command gives back.
-pub type Outcome = Result<Exit, Failure>;

@@ -2,9 +2,9 @@
 //!
 //! The process is a pipe and nothing else: many clients, one gateway, one set of server processes.
 
-use super::{Failure, Outcome};
 use crate::arguments::Global;
 use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
 use crate::gateway;
 use crate::presence::{Presence, socket_path};
 use std::os::unix::process::CommandExt;
@@ -22,8 +22,7 @@ const LINGER_SECONDS: u64 = 30;
 
 /// Joins a running gateway or starts one.
 pub fn run(global: &Global) -> Outcome {
-    let mut sources = gateway::sources(global).map_err(Failure::usage)?;
-    let loaded = toolbooth_config::load_with_trust(&mut sources).map_err(|failure| Failure::usage(Problem::of(&failure)))?;
+    let (_, loaded) = gateway::load(global)?;
     let data_dir = loaded.settings.data_dir.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(problem(&error.to_string())))?;

@@ -68,7 +68,9 @@ pub async fn call(
         reading: Reading::Whole,
     };
     match rest.door.engine.call(request, &CallLink::silent()).await? {
-        Answer::Result { result, .. } => Ok(Json(CallView { result: toolbooth_wire::meta::strip_modern(&result) })),
+        Answer::Result { result, .. } => {
+            Ok(Json(CallView { result: toolbooth_wire::meta::strip_modern(&result) }))
+        }
         Answer::Error(error) => Err(Problem {
             code: "call.server-error",
             blame: Blame::Upstream,

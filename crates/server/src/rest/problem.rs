@@ -11,7 +11,9 @@ pub struct ProblemDocument(pub StatusCode, pub Problem);
 impl From<Problem> for ProblemDocument {
     fn from(problem: Problem) -> Self {
         let status = match (problem.code, problem.blame) {
-            ("call.unknown-tool" | "server.unknown" | "tool.unknown" | "request.not-found", _) => StatusCode::NOT_FOUND,
+            ("call.unknown-tool" | "server.unknown" | "tool.unknown" | "request.not-found", _) => {
+                StatusCode::NOT_FOUND
+            }
             ("call.refused", _) => StatusCode::FORBIDDEN,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
             (_, Blame::Caller) => StatusCode::BAD_REQUEST,

@@ -7,12 +7,18 @@ use axum::extract::{Path, State};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_server};
 use toolbooth_core::server::Transport;
 use toolbooth_engine::engine::Managed;
-use toolbooth_upstream::{StateReport, Supervised};
+use toolbooth_upstream::{ServerState, StateReport, Supervised};
+
+/// How long something that is about to happen is waited for.
+const MOMENT: Duration = Duration::from_secs(1);
+/// How long a server may take to end: closed standard input, then TERM, then KILL.
+const ENDING: Duration = Duration::from_secs(7);
 
 /// A server as REST shows it.
 #[derive(Debug, Serialize)]
@@ -59,9 +65,11 @@ fn view(rest: &Rest, name: &ServerName, managed: &Managed) -> ServerView {
     let connection = running.and_then(|server| server.pool.primary());
     let target = running.map(|server| target_of(&server.entry.transport));
     let aside = part.map(|part| part.set_aside.as_slice()).unwrap_or_default();
+    let mut report = StateReport::from(&state);
+    report.hint = report.hint.or_else(|| hint_of(&state));
     ServerView {
         name: name.clone(),
-        state: StateReport::from(&state),
+        state: report,
         transport: target.as_ref().map(|(kind, _)| *kind),
         target: target.map(|(_, target)| target),
         era: connection.as_ref().map(|connection| connection.era.as_str()),
@@ -75,6 +83,14 @@ fn view(rest: &Rest, name: &ServerName, managed: &Managed) -> ServerView {
             .map(|aside| json!({"kind": aside.kind, "name": aside.name, "reason": aside.reason}))
             .collect(),
         description: running.and_then(|server| server.entry.about.description.clone()),
+    }
+}
+
+/// What to do about a state that is nobody's fault.
+fn hint_of(state: &ServerState) -> Option<String> {
+    match state {
+        ServerState::NeedsTrust => Some("`toolbooth trust` shows what it would run, and lets it".into()),
+        _ => None,
     }
 }
 
@@ -125,20 +141,26 @@ fn running(rest: &Rest, name: &str) -> Result<Arc<Supervised>, ProblemDocument> 
             code: "server.not-running",
             blame: Blame::Caller,
             message: format!("server `{name}` does not run: it is {}", state.as_str()),
-            hint: state.problem().and_then(|problem| problem.hint.clone()),
+            hint: state.problem().and_then(|problem| problem.hint.clone()).or_else(|| hint_of(&state)),
         }
         .into()),
     }
 }
 
 /// `GET /servers/{name}`.
-pub async fn show(State(rest): State<Rest>, Path(name): Path<String>) -> Result<Json<ServerView>, ProblemDocument> {
+pub async fn show(
+    State(rest): State<Rest>,
+    Path(name): Path<String>,
+) -> Result<Json<ServerView>, ProblemDocument> {
     let (name, managed) = find(&rest, &name)?;
     Ok(Json(view(&rest, &name, &managed)))
 }
 
 /// `GET /servers/{name}/logs`.
-pub async fn logs(State(rest): State<Rest>, Path(name): Path<String>) -> Result<Json<Value>, ProblemDocument> {
+pub async fn logs(
+    State(rest): State<Rest>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, ProblemDocument> {
     let server = running(&rest, &name)?;
     Ok(Json(json!({"name": name, "total": server.stderr.total(), "lines": server.stderr.lines()})))
 }
@@ -149,15 +171,31 @@ pub async fn act(
     Path((name, action)): Path<(String, String)>,
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let server = running(&rest, &name)?;
+    let before = server.state();
+    // What goes wrong on the way is in the view.
     match action.as_str() {
         "connect" => {
             server.connect().await;
-            tokio::task::yield_now().await;
-            // Waits for the outcome; what went wrong is in the view.
+            if before != ServerState::Connected {
+                until(MOMENT, || server.state() != before).await;
+            }
             let _ = server.ready().await;
         }
-        "disconnect" => server.disconnect().await,
-        "restart" => server.restart().await,
+        "disconnect" => {
+            server.disconnect().await;
+            until(ENDING, || server.state() == ServerState::Disconnected).await;
+        }
+        "restart" => {
+            let old = server.pool.primary();
+            server.restart().await;
+            let gone = || match (&old, server.pool.primary()) {
+                (Some(old), Some(now)) => !Arc::ptr_eq(old, &now),
+                (Some(_), None) => true,
+                (None, _) => server.state() != before,
+            };
+            until(ENDING, gone).await;
+            let _ = server.ready().await;
+        }
         "refresh" => server.refresh().await,
         other => {
             return Err(Problem {
@@ -170,7 +208,21 @@ pub async fn act(
         }
     }
     let (name, managed) = find(&rest, &name)?;
+    if managed.state() == ServerState::Connected {
+        // What a server lists is in the catalog a moment after it is connected.
+        until(MOMENT, || rest.door.engine.catalog().servers().contains_key(&name)).await;
+    }
     Ok(Json(view(&rest, &name, &managed)))
+}
+
+/// Waits until something holds, but not for ever.
+async fn until(patience: Duration, holds: impl Fn() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let _ = tokio::time::timeout(patience, waiting).await;
 }
 
 /// `POST /servers/reload`.

@@ -62,7 +62,10 @@ pub struct ToolQuery {
 }
 
 /// `GET /tools`.
-pub async fn list(State(rest): State<Rest>, Query(query): Query<ToolQuery>) -> Result<Json<Value>, ProblemDocument> {
+pub async fn list(
+    State(rest): State<Rest>,
+    Query(query): Query<ToolQuery>,
+) -> Result<Json<Value>, ProblemDocument> {
     let detail = match query.view.as_deref() {
         None | Some("summary") => Detail::Summary,
         Some("full") => Detail::Full,
@@ -75,7 +78,9 @@ pub async fn list(State(rest): State<Rest>, Query(query): Query<ToolQuery>) -> R
     let mut matching = catalog
         .tools(&caller)
         .filter(|tool| query.server.as_deref().is_none_or(|server| tool.server.name.as_str() == server))
-        .filter(|tool| words.as_deref().is_none_or(|words| tool.definition.as_str().to_lowercase().contains(words)))
+        .filter(|tool| {
+            words.as_deref().is_none_or(|words| tool.definition.as_str().to_lowercase().contains(words))
+        })
         .skip_while(|tool| query.cursor.as_deref().is_some_and(|cursor| *tool.exposed != *cursor));
     let tools: Vec<ToolView> = matching.by_ref().take(limit).map(|tool| view(tool, &detail)).collect();
     let next = matching.next().map(|tool| tool.exposed.to_string());
@@ -87,7 +92,10 @@ fn bad_query(message: String) -> Problem {
 }
 
 /// `GET /tools/{name}`.
-pub async fn show(State(rest): State<Rest>, Path(name): Path<String>) -> Result<Json<ToolView>, ProblemDocument> {
+pub async fn show(
+    State(rest): State<Rest>,
+    Path(name): Path<String>,
+) -> Result<Json<ToolView>, ProblemDocument> {
     let caller = rest.door.identity.caller();
     let catalog = rest.door.engine.catalog();
     match catalog.tool(&name, &caller) {

@@ -1,0 +1,68 @@
+//! `toolbooth config check`: every problem at once.
+
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::gateway;
+use crate::render::{self, Paint};
+use serde_json::json;
+use std::path::PathBuf;
+use toolbooth_config::{Discovery, Finding, Loaded};
+
+/// Checks the files that would be read, or those that are named.
+pub fn run(global: &Global, files: Vec<PathBuf>) -> Outcome {
+    let mut sources = gateway::sources(global).map_err(Failure::usage)?;
+    if !files.is_empty() {
+        sources.discovery = Discovery::NamedOnly;
+        sources.config_files.extend(files);
+    }
+    let (findings, files, loaded) = match toolbooth_config::load_with_trust(&mut sources) {
+        Ok(loaded) => (loaded.findings.clone(), loaded.files.clone(), Some(loaded)),
+        Err(failure) => (failure.findings, failure.files, None),
+    };
+    let errors = findings.iter().filter(|finding| finding.is_error()).count();
+    let warnings = findings.len() - errors;
+    let read: Vec<&PathBuf> = files.iter().filter(|file| file.is_file()).collect();
+    if global.json {
+        let servers = loaded.as_ref().map_or(0, |loaded| loaded.servers.len());
+        render::print_json(&json!({
+            "errors": errors, "warnings": warnings, "findings": findings, "files": read, "servers": servers,
+        }));
+    } else {
+        print(&findings, &read, loaded.as_ref());
+    }
+    Ok(if errors > 0 { Exit::Failed } else { Exit::Ok })
+}
+
+fn print(findings: &[Finding], read: &[&PathBuf], loaded: Option<&Loaded>) {
+    let paint = Paint::stdout();
+    let mut text = String::new();
+    for finding in findings {
+        text.push_str(&render::finding(&toolbooth_config::render(finding), paint));
+        text.push('\n');
+    }
+    let errors = findings.iter().filter(|finding| finding.is_error()).count();
+    let files = render::count(read.len(), "file");
+    let servers = loaded.map_or(0, |loaded| loaded.servers.len());
+    text.push_str(&match (errors, findings.len() - errors) {
+        (0, 0) if read.is_empty() => {
+            "No configuration file was found: the bundled servers and every default apply.\n".to_owned()
+        }
+        (0, 0) => format!("All is well: {} in {files}.\n", render::count(servers, "server")),
+        (0, warnings) => format!("{} in {files}.\n", render::count(warnings, "warning")),
+        (errors, 0) => format!("{} in {files}.\n", render::count(errors, "error")),
+        (errors, warnings) => {
+            format!(
+                "{} and {} in {files}.\n",
+                render::count(errors, "error"),
+                render::count(warnings, "warning")
+            )
+        }
+    });
+    if findings.is_empty() {
+        for file in read {
+            text.push_str(&format!("  {}\n", render::path(file)));
+        }
+    }
+    render::print(&text);
+}

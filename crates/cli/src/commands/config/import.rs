@@ -1,0 +1,140 @@
+//! `toolbooth config import`: other clients' servers, planned first, written when asked.
+
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::gateway;
+use crate::render::{self, plain};
+use clap::Args;
+use serde_json::json;
+use toolbooth_config::Sources;
+use toolbooth_config::import::{Client, ImportError, ImportFrom, Plan, plan as make_plan, undo as take_back};
+use toolbooth_core::fault::Problem;
+
+/// From where, and whether for real.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Files of the other client are never changed. Secrets move to a file of their own, mode 600."
+)]
+pub struct ImportArguments {
+    /// claude-desktop, claude-code, cursor, vscode, codex, goose, or a file; none shows what is there.
+    #[arg(value_name = "CLIENT|FILE", conflicts_with = "undo")]
+    from: Option<String>,
+    /// Write it down.
+    #[arg(long, requires = "from")]
+    apply: bool,
+    /// Take the last import back.
+    #[arg(long, conflicts_with = "apply")]
+    undo: bool,
+}
+
+/// Runs `toolbooth config import`.
+pub fn run(global: &Global, what: &ImportArguments) -> Outcome {
+    let sources = gateway::sources(global).map_err(Failure::usage)?;
+    if what.undo {
+        return undo(global, &sources);
+    }
+    let Some(from) = &what.from else { return survey(global, &sources) };
+    let from: ImportFrom = from.parse().unwrap_or_else(|never| match never {});
+    let plan = make_plan(&sources, &from).map_err(|error| failed(&error))?;
+    if !what.apply {
+        return show(global, &plan);
+    }
+    let applied = plan.apply().map_err(|error| failed(&error))?;
+    if global.json {
+        render::print_json(&json!({ "plan": plan, "applied": applied }));
+        return Ok(Exit::Ok);
+    }
+    if applied.servers.is_empty() {
+        return show(global, &plan);
+    }
+    let mut text = format!(
+        "Imported {}: {}.\n",
+        render::count(applied.servers.len(), "server"),
+        applied.servers.join(", ")
+    );
+    for file in &applied.written {
+        text.push_str(&format!("  wrote {}\n", render::path(file)));
+    }
+    text.push_str("`toolbooth config import --undo` takes it back.\n");
+    render::print(&text);
+    Ok(Exit::Ok)
+}
+
+fn failed(error: &ImportError) -> Failure {
+    let failure = Failure::failed(Problem::of(error));
+    match error {
+        ImportError::Unreadable(finding) => {
+            Failure { drawn: Some(toolbooth_config::render(finding)), ..failure }
+        }
+        _ => failure,
+    }
+}
+
+fn show(global: &Global, plan: &Plan) -> Outcome {
+    if global.json {
+        render::print_json(&json!({ "plan": plan }));
+        return Ok(Exit::Ok);
+    }
+    render::print(&plain(&plan.to_string()));
+    if !plan.servers.is_empty() {
+        render::print("\nNothing was written. Add --apply to do it.\n");
+    }
+    Ok(Exit::Ok)
+}
+
+/// What every client has to give.
+fn survey(global: &Global, sources: &Sources) -> Outcome {
+    let plans: Vec<(Client, Result<Plan, ImportError>)> = Client::ALL
+        .into_iter()
+        .map(|client| (client, make_plan(sources, &ImportFrom::Client(client))))
+        .filter(|(_, plan)| !matches!(plan, Err(ImportError::NothingFound { .. })))
+        .collect();
+    if global.json {
+        let clients = plans.iter().map(|(client, plan)| match plan {
+            Ok(plan) => json!({ "client": client, "plan": plan }),
+            Err(error) => json!({ "client": client, "error": error.to_string() }),
+        });
+        render::print_json(&json!({ "clients": clients.collect::<Vec<_>>() }));
+        return Ok(Exit::Ok);
+    }
+    if plans.is_empty() {
+        let known: Vec<&str> = Client::ALL.into_iter().map(Client::as_str).collect();
+        render::print(&format!("No other client keeps servers here (looked for {}).\n", known.join(", ")));
+        return Ok(Exit::Ok);
+    }
+    let mut text = String::new();
+    for (client, plan) in &plans {
+        text.push_str(&match plan {
+            Ok(plan) if plan.servers.is_empty() => format!("{client:<15} nothing new\n"),
+            Ok(plan) => {
+                let names: Vec<&str> = plan.servers.iter().map(|server| server.name.as_str()).collect();
+                format!(
+                    "{client:<15} {}: {}\n",
+                    render::count(names.len(), "server"),
+                    plain(&names.join(", "))
+                )
+            }
+            Err(error) => format!("{client:<15} cannot be read: {}\n", plain(&error.to_string())),
+        });
+    }
+    text.push_str("\n`toolbooth config import CLIENT` shows what would be written, with --apply it is.\n");
+    render::print(&text);
+    Ok(Exit::Ok)
+}
+
+fn undo(global: &Global, sources: &Sources) -> Outcome {
+    let undone = take_back(sources).map_err(|error| failed(&error))?;
+    if global.json {
+        render::print_json(&json!({ "undone": undone }));
+        return Ok(Exit::Ok);
+    }
+    let mut text = "The last import was taken back.\n".to_owned();
+    for (word, files) in [("restored", &undone.restored), ("removed", &undone.removed)] {
+        for file in files {
+            text.push_str(&format!("  {word} {}\n", render::path(file)));
+        }
+    }
+    render::print(&text);
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,254 @@
+//! `toolbooth doctor`: what is wrong, and how to put it right.
+
+use super::{in_runtime, trust};
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::gateway;
+use crate::own::Wanted;
+use crate::presence::Presence;
+use crate::reach::Reach;
+use crate::render::{self, Paint, Tone, line};
+use serde::Serialize;
+use serde_json::{Value, json};
+use toolbooth_config::{Loaded, Sources};
+use toolbooth_server::{ListenError, listen};
+
+/// How one thing does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    area: &'static str,
+    status: Status,
+    message: String,
+    /// What to do about it.
+    fix: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Report(Vec<Check>);
+
+impl Report {
+    fn note(&mut self, area: &'static str, status: Status, message: impl Into<String>, fix: Option<String>) {
+        self.0.push(Check { area, status, message: message.into(), fix });
+    }
+
+    fn count(&self, status: Status) -> usize {
+        self.0.iter().filter(|check| check.status == status).count()
+    }
+}
+
+/// Runs `toolbooth doctor`.
+pub fn run(global: &Global) -> Outcome {
+    let mut report = Report::default();
+    in_runtime(async {
+        let mut sources = gateway::sources(global).map_err(Failure::usage)?;
+        match toolbooth_config::load_with_trust(&mut sources) {
+            Ok(loaded) => {
+                look_at_config(&mut report, &loaded);
+                look_around(&mut report, global, &sources, loaded).await?;
+            }
+            Err(failure) => {
+                for finding in &failure.findings {
+                    report.note("config", Status::Fail, finding.to_string(), finding.hint.clone());
+                }
+            }
+        }
+        finish(&report, global)
+    })
+}
+
+fn look_at_config(report: &mut Report, loaded: &Loaded) {
+    let read = loaded.files.iter().filter(|file| file.is_file()).count();
+    let servers = render::count(loaded.servers.len(), "server");
+    match read {
+        0 => report.note("config", Status::Ok, "no file found: bundled servers and defaults apply", None),
+        read => report.note(
+            "config",
+            Status::Ok,
+            format!("{} read, {servers}", render::count(read, "file")),
+            None,
+        ),
+    }
+    let settings = loaded.findings.iter().filter(|finding| finding.code != "config.needs-trust");
+    for finding in settings {
+        let status = if finding.is_error() { Status::Fail } else { Status::Warn };
+        report.note("config", status, finding.to_string(), finding.hint.clone());
+    }
+    let waiting = trust::pending(loaded);
+    if !waiting.is_empty() {
+        let mut names: Vec<&str> = waiting.iter().map(|one| one.name.unwrap_or("settings")).collect();
+        names.dedup();
+        let message = format!("waiting for your trust: {}", names.join(", "));
+        report.note(
+            "trust",
+            Status::Warn,
+            message,
+            Some("`toolbooth trust` shows them and lets them run".into()),
+        );
+    }
+}
+
+async fn look_around(
+    report: &mut Report,
+    global: &Global,
+    sources: &Sources,
+    loaded: Loaded,
+) -> Result<(), Failure> {
+    let running = match Reach::running(global).await {
+        Ok(running) => running,
+        Err(failure) => {
+            report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint);
+            None
+        }
+    };
+    let reach = match running {
+        Some(Reach::Running(remote)) => {
+            let pid = Presence::find(&loaded.settings.data_dir)
+                .filter(|found| found.url == remote.url)
+                .map(|found| found.pid);
+            let pid = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+            report.note("gateway", Status::Ok, format!("running at {}{pid}", remote.url), None);
+            Reach::Running(remote)
+        }
+        _ => {
+            look_at_port(report, &loaded).await;
+            look_at_store(report, &loaded).await;
+            Reach::own(global, sources, loaded).await?
+        }
+    };
+    reach.connect(Wanted::All).await;
+    let servers = reach.get("/servers").await;
+    reach.close().await;
+    match servers {
+        Ok(answer) => answer["servers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .for_each(|server| look_at_server(report, server)),
+        Err(failure) => report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint),
+    }
+    Ok(())
+}
+
+async fn look_at_port(report: &mut Report, loaded: &Loaded) {
+    let address = loaded.settings.listen.0;
+    match listen::bind(address).await {
+        Ok(_) => report.note("gateway", Status::Ok, format!("not running; {address} is free for it"), None),
+        Err(ListenError::InUse { .. }) => {
+            let fix = "stop what listens there, or choose another address with --listen or `listen`";
+            report.note(
+                "gateway",
+                Status::Fail,
+                format!("{address} is in use by another program"),
+                Some(fix.into()),
+            );
+        }
+        Err(ListenError::Refused { reason, .. }) => {
+            let fix = "choose another address with `listen`";
+            report.note(
+                "gateway",
+                Status::Fail,
+                format!("cannot listen on {address}: {reason}"),
+                Some(fix.into()),
+            );
+        }
+    }
+}
+
+async fn look_at_store(report: &mut Report, loaded: &Loaded) {
+    match gateway::open_store(&loaded.settings).await {
+        Ok(store) => {
+            store.close().await;
+            let place = render::path(&loaded.settings.data_dir);
+            report.note("store", Status::Ok, format!("opens (state is kept in {place})"), None);
+        }
+        Err(problem) => report.note("store", Status::Fail, problem.message, problem.hint),
+    }
+}
+
+fn look_at_server(report: &mut Report, server: &Value) {
+    let text = |key: &str| server[key].as_str().unwrap_or_default();
+    let (name, reason) = (text("name"), text("reason"));
+    let hint = server["hint"].as_str().map(str::to_owned);
+    match text("state") {
+        "connected" => {
+            let tools = usize::try_from(server["tools"].as_u64().unwrap_or(0)).unwrap_or(0);
+            report.note(
+                "server",
+                Status::Ok,
+                format!("{name}: connected, {}", render::count(tools, "tool")),
+                None,
+            );
+        }
+        "disabled" => report.note("server", Status::Ok, format!("{name}: disabled"), None),
+        // Said already, with its line and with what to do.
+        "config_error" | "needs_trust" => {}
+        "needs_auth" => report.note("server", Status::Fail, format!("{name}: {reason}"), hint),
+        "connecting" => {
+            let fix = Some(format!("`toolbooth servers logs {name}` shows what it says"));
+            report.note("server", Status::Warn, format!("{name}: still connecting"), fix);
+        }
+        "disconnected" => report.note(
+            "server",
+            Status::Warn,
+            format!("{name}: disconnected"),
+            Some(format!("`toolbooth servers connect {name}`")),
+        ),
+        _ => {
+            let fix = hint.or_else(|| Some(format!("`toolbooth servers logs {name}` shows what it says")));
+            report.note("server", Status::Fail, format!("{name}: {reason}"), fix);
+        }
+    }
+    for aside in server["set_aside"].as_array().into_iter().flatten() {
+        let word = |key: &str| aside[key].as_str().unwrap_or_default();
+        let message = format!("{name}: {} `{}` is set aside: {}", word("kind"), word("name"), word("reason"));
+        report.note("server", Status::Warn, message, None);
+    }
+}
+
+fn finish(report: &Report, global: &Global) -> Outcome {
+    let (broken, doubtful) = (report.count(Status::Fail), report.count(Status::Warn));
+    let exit = if broken > 0 { Exit::Failed } else { Exit::Ok };
+    if global.json {
+        render::print_json(&json!({ "ok": broken == 0, "checks": report.0 }));
+        return Ok(exit);
+    }
+    let paint = Paint::stdout();
+    let mut text = String::new();
+    for Check { area, status, message, fix } in &report.0 {
+        let word = match status {
+            Status::Ok => paint.tone(Tone::Good, "ok  "),
+            Status::Warn => paint.tone(Tone::Warn, "warn"),
+            Status::Fail => paint.tone(Tone::Bad, "FAIL"),
+        };
+        text.push_str(&format!(
+            "{word}  {}  {}\n",
+            paint.tone(Tone::Dim, &format!("{area:<7}")),
+            line(message)
+        ));
+        if let Some(fix) = fix {
+            text.push_str(&format!("               fix: {}\n", line(fix)));
+        }
+    }
+    text.push_str(&match (broken, doubtful) {
+        (0, 0) => "\nAll is well.\n".to_owned(),
+        (0, doubtful) => format!("\nNothing is broken; {}.\n", render::count(doubtful, "warning")),
+        (broken, 0) => format!("\n{} to put right.\n", render::count(broken, "thing")),
+        (broken, doubtful) => format!(
+            "\n{} to put right, {}.\n",
+            render::count(broken, "thing"),
+            render::count(doubtful, "warning")
+        ),
+    });
+    render::print(&text);
+    Ok(exit)
+}

@@ -1,0 +1,147 @@
+//! `toolbooth explain CODE`: the page of a fault code.
+
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::render::{self, Paint, Tone};
+use clap::Args;
+use serde_json::json;
+use toolbooth_config::nearest;
+
+/// Every page: a heading with the code, then what it means and what to do.
+const PAGES: &str = include_str!("../faults.md");
+
+/// Which code.
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// A code such as server.command-not-found; without it, all are listed.
+    code: Option<String>,
+}
+
+struct Page {
+    code: &'static str,
+    text: &'static str,
+}
+
+fn pages() -> impl Iterator<Item = Page> {
+    PAGES.split("\n## ").skip(1).filter_map(|page| {
+        let (code, text) = page.split_once('\n')?;
+        Some(Page { code: code.trim(), text: text.trim() })
+    })
+}
+
+/// Runs `toolbooth explain`.
+pub fn run(global: &Global, what: &ExplainArguments) -> Outcome {
+    let Some(code) = &what.code else { return list(global) };
+    // People paste what they see: error[code].
+    let code = code.trim().trim_start_matches("error").trim_matches(['[', ']', ':']);
+    let Some(page) = pages().find(|page| page.code == code) else {
+        let known: Vec<&str> = pages().map(|page| page.code).collect();
+        let near = nearest(code, known.iter().copied());
+        let near = near.or_else(|| {
+            let word = nearest(last_part(code), known.iter().copied().map(last_part))?;
+            known.iter().copied().find(|known| last_part(known) == word)
+        });
+        let hint = near.map_or_else(
+            || "`toolbooth explain` lists all".to_owned(),
+            |near| format!("did you mean `{near}`?"),
+        );
+        return Err(Failure::misuse("usage.code", format!("there is no fault code `{code}`"), Some(&hint)));
+    };
+    if global.json {
+        render::print_json(&json!({ "code": page.code, "text": page.text }));
+    } else {
+        render::print(&format!("{}\n\n{}\n", Paint::stdout().tone(Tone::Strong, page.code), page.text));
+    }
+    Ok(Exit::Ok)
+}
+
+fn last_part(code: &str) -> &str {
+    code.rsplit('.').next().unwrap_or(code)
+}
+
+fn list(global: &Global) -> Outcome {
+    if global.json {
+        let codes: Vec<_> = pages().map(|page| json!({ "code": page.code, "text": page.text })).collect();
+        render::print_json(&json!({ "codes": codes }));
+        return Ok(Exit::Ok);
+    }
+    let mut table = render::Table::new(&["CODE", "MEANING"]);
+    for page in pages() {
+        table.row([page.code.into(), page.text.split("\n\n").next().unwrap_or_default().into()]);
+    }
+    render::print(&table.draw(Paint::stdout()));
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// The first words of codes.
+    const AREAS: [&str; 18] = [
+        "auth", "call", "config", "connect", "gateway", "import", "listen", "oauth", "prompt", "request",
+        "resource", "serve", "server", "stdio", "store", "tool", "trust", "usage",
+    ];
+
+    /// Texts that look like codes: files and settings.
+    const OTHERS: [&str; 7] = [
+        "config.toml",
+        "config.yaml",
+        "gateway.json",
+        "gateway.log",
+        "gateway.sock",
+        "store.url",
+        "trust.json",
+    ];
+
+    fn gather(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                gather(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                let text = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+                found.extend(text.split('"').filter(|word| is_code(word)).map(str::to_owned));
+            }
+        }
+    }
+
+    fn is_code(word: &str) -> bool {
+        let Some((area, rest)) = word.split_once('.') else { return false };
+        let plain = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        AREAS.contains(&area) && plain && !OTHERS.contains(&word)
+    }
+
+    #[test]
+    fn every_code_in_the_sources_has_a_page() {
+        let mut used = BTreeSet::new();
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for name in ["core", "wire", "config", "store", "upstream", "engine", "server", "cli"] {
+            gather(&crates.join(name).join("src"), &mut used);
+        }
+        assert!(used.len() > 50, "the sources were not found");
+        let pages: BTreeSet<String> = pages().map(|page| page.code.to_owned()).collect();
+        let missing: Vec<&String> = used.difference(&pages).collect();
+        let unused: Vec<&String> = pages.difference(&used).collect();
+        assert!(
+            missing.is_empty() && unused.is_empty(),
+            "write pages in faults.md for {missing:?}; remove {unused:?}"
+        );
+    }
+
+    #[test]
+    fn pages_stand_in_order_and_say_what_to_do() {
+        let codes: Vec<&str> = pages().map(|page| page.code).collect();
+        let mut sorted = codes.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(codes, sorted);
+        for page in pages() {
+            assert!(page.text.len() > 40, "{} says too little", page.code);
+        }
+    }
+}

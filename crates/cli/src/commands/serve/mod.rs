@@ -1,0 +1,183 @@
+//! `toolbooth serve`: the gateway.
+
+mod greeting;
+mod joining;
+mod reloading;
+
+use super::{in_runtime, trust};
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::gateway;
+use crate::presence::{self, Presence};
+use crate::render::{self, Paint};
+use clap::Args;
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use toolbooth_config::{Loaded, Settings, Sources};
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_server::mcp::Door;
+use toolbooth_server::rest::{self, Reload, Rest};
+use toolbooth_server::{Doors, Staff, listen};
+use toolbooth_store::Store;
+
+/// How long a command that opened the store for itself is waited for.
+const STORE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How the gateway is run.
+#[derive(Debug, Clone, Args)]
+pub struct ServeArguments {
+    /// Where to listen: HOST:PORT, or a port.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Trust the servers of the project folder from now on.
+    #[arg(long)]
+    trust: bool,
+    /// End when nobody has been connected over the local socket for this many seconds.
+    #[arg(long, hide = true, value_name = "SECONDS")]
+    linger: Option<u64>,
+}
+
+/// Runs the gateway until it is told to stop.
+pub fn run(global: &Global, how: &ServeArguments) -> Outcome {
+    let mut sources = gateway::sources(global).map_err(Failure::usage)?;
+    if let Some(address) = &how.listen {
+        sources.overrides.push(("listen".into(), address.clone()));
+    }
+    start_logging();
+    let loaded = load(&mut sources, how)?;
+    in_runtime(serve(sources, loaded, how.linger))
+}
+
+fn start_logging() {
+    let level = std::env::var("TOOLBOOTH_LOG").ok().and_then(|level| level.parse().ok());
+    let builder = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level.unwrap_or(tracing::Level::WARN))
+        .with_ansi(Paint::stderr() == Paint::Always)
+        .with_target(false);
+    if std::io::stderr().is_terminal() {
+        builder.compact().init();
+    } else {
+        builder.json().init();
+    }
+}
+
+fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> {
+    let load = |sources: &mut Sources| {
+        toolbooth_config::load_with_trust(sources).map_err(|failure| Failure::config(&failure))
+    };
+    let mut loaded = load(sources)?;
+    let agreed =
+        if how.trust { trust::agree(sources, &loaded, None)? } else { trust::ask(sources, &loaded)? };
+    if agreed > 0 {
+        loaded = load(sources)?;
+    }
+    for finding in &loaded.findings {
+        render::complain(&render::finding(&toolbooth_config::render(finding), Paint::stderr()));
+    }
+    Ok(loaded)
+}
+
+async fn serve(sources: Sources, loaded: Loaded, linger: Option<u64>) -> Outcome {
+    let settings = loaded.settings.clone();
+    let identity = gateway::identity(&settings, &sources).map_err(Failure::usage)?;
+    if let Some(other) = Presence::find(&settings.data_dir) {
+        return Err(Failure::failed(already_running(&other)));
+    }
+    // The port first: a gateway that cannot listen must not start anything.
+    let listener =
+        listen::bind(settings.listen.0).await.map_err(|error| Failure::failed(Problem::of(&error)))?;
+    let address = listener.local_addr().unwrap_or(settings.listen.0);
+    let store = claim_store(&settings).await?;
+    let plans = gateway::plans(&loaded);
+    let engine = gateway::engine_of(&loaded, &sources, store, plans).await.map_err(Failure::failed)?;
+    let door = gateway::door(engine.clone(), &settings, identity);
+    let stop = CancellationToken::new();
+    let presence = Presence {
+        url: format!("http://{address}"),
+        pid: std::process::id(),
+        socket: presence::socket_path(&settings.data_dir),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        named: gateway::named(&sources),
+    };
+    let watched = reloading::Watched::new(&loaded.files);
+    let reload = reloading::reloader(engine.clone(), sources, watched.clone());
+    let doors =
+        Doors { door: door.clone(), rest: rest::router(Rest { door: door.clone(), reload: reload.clone() }) };
+    let present = joining::open(&presence, &settings.data_dir, &door, &stop, linger);
+    render::print(&greeting::text(&presence, &engine, &loaded));
+    tokio::spawn(watched.follow(reload.clone()));
+    tokio::spawn(sweep(door, stop.clone()));
+    tokio::spawn(heed_signals(stop.clone(), reload));
+    listen::serve(listener, doors, stop, staff(settings.drain_seconds)).await;
+    if present {
+        presence.withdraw(&settings.data_dir);
+    }
+    engine.shut_down().await;
+    Ok(Exit::Ok)
+}
+
+/// Half of the cores serve requests: the other half is for the servers behind them.
+fn staff(drain: Duration) -> Staff {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Staff { helpers: (cores / 2).saturating_sub(1).min(15), drain }
+}
+
+fn already_running(other: &Presence) -> Problem {
+    let data = "another data directory (--data-dir) makes room for a second one";
+    Problem {
+        code: "serve.already-running",
+        blame: Blame::Caller,
+        message: format!("a gateway is running already: {} (process {})", other.url, other.pid),
+        hint: Some(format!(
+            "`toolbooth servers` and all other commands use it; `kill {}` stops it; {data}",
+            other.pid
+        )),
+    }
+}
+
+/// Opens the store. A command may hold it for a moment; that is no reason to give up.
+async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
+    let started = Instant::now();
+    loop {
+        match gateway::open_store(settings).await {
+            Err(problem) if problem.code == "store.in-use" && started.elapsed() < STORE_PATIENCE => {
+                if let Some(other) = Presence::find(&settings.data_dir) {
+                    return Err(Failure::failed(already_running(&other)));
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            opened => return opened.map_err(Failure::failed),
+        }
+    }
+}
+
+async fn sweep(door: Arc<Door>, stop: CancellationToken) {
+    let mut often = tokio::time::interval(Duration::from_secs(60));
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = often.tick() => drop(door.sessions.sweep()),
+        }
+    }
+}
+
+async fn heed_signals(stop: CancellationToken, reload: Reload) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut term), Ok(mut int), Ok(mut hup)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
+    else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = term.recv() => break,
+            _ = int.recv() => break,
+            _ = hup.recv() => reloading::now(&reload).await,
+        }
+    }
+    stop.cancel();
+}

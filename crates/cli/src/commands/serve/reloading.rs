@@ -1,0 +1,77 @@
+//! Reading the configuration again: on request, on a signal, and when a file changes.
+
+use crate::gateway;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::{Mutex, mpsc};
+use toolbooth_config::watch::{Watch, watch};
+use toolbooth_config::{LoadFailure, Sources};
+use toolbooth_core::fault::Problem;
+use toolbooth_engine::Engine;
+use toolbooth_server::rest::Reload;
+
+/// The files that are watched; a reload may find others.
+#[derive(Clone)]
+pub struct Watched {
+    watch: Option<Arc<Watch>>,
+    news: Arc<Mutex<mpsc::Receiver<()>>>,
+}
+
+impl Watched {
+    /// Watches these files from now on.
+    pub fn new(files: &[PathBuf]) -> Self {
+        let (changed, news) = mpsc::channel(8);
+        let watch = watch(files.to_vec(), changed);
+        if let Err(error) = &watch {
+            tracing::warn!("files cannot be watched here ({error}); `toolbooth reload` reads them again");
+        }
+        Self { watch: watch.ok().map(Arc::new), news: Arc::new(Mutex::new(news)) }
+    }
+
+    fn set(&self, files: Vec<PathBuf>) {
+        if let Some(watch) = &self.watch {
+            watch.set_files(files);
+        }
+    }
+
+    /// Reads the configuration again whenever a file changes.
+    pub async fn follow(self, reload: Reload) {
+        let mut news = self.news.lock().await;
+        while news.recv().await.is_some() {
+            now(&reload).await;
+        }
+    }
+}
+
+/// Reads the configuration again and brings the servers in line; all of it or nothing.
+pub fn reloader(engine: Arc<Engine>, sources: Sources, watched: Watched) -> Reload {
+    let sources = Arc::new(Mutex::new(sources));
+    Arc::new(move || {
+        let (engine, sources, watched) = (engine.clone(), sources.clone(), watched.clone());
+        Box::pin(async move {
+            let mut sources = sources.lock().await;
+            let loaded =
+                toolbooth_config::load_with_trust(&mut sources).map_err(|failure: LoadFailure| {
+                    watched.set(failure.files.clone());
+                    Problem::of(&failure)
+                })?;
+            watched.set(loaded.files.clone());
+            let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
+            let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
+            Ok(serde_json::json!({ "applied": applied, "findings": findings }))
+        })
+    })
+}
+
+/// Reads the configuration again and says in the log what came of it.
+pub async fn now(reload: &Reload) {
+    match reload().await {
+        Ok(report) => tracing::info!("the configuration was read again: {}", report["applied"]),
+        Err(problem) => {
+            tracing::error!(
+                "the configuration was not applied, the last good one stays: {}",
+                problem.message
+            );
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! `toolbooth servers`: how the servers do, and what can be done about it.
+
+use super::in_runtime;
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::own::{Wanted, not_running};
+use crate::reach::{Reach, read};
+use crate::remote::segment;
+use crate::render::{self, Cell, Paint, Table, Tone, line};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use toolbooth_config::nearest;
+
+/// Which servers, and what about them.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ServersArguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List all servers (the default).
+    List,
+    /// Show one server.
+    Show { name: String },
+    /// Connect a server now.
+    Connect { name: String },
+    /// Disconnect a server until somebody asks for it.
+    Disconnect { name: String },
+    /// Disconnect a server and connect it anew.
+    Restart { name: String },
+    /// Show the last lines a server wrote to its standard error.
+    Logs { name: String },
+}
+
+/// Runs `toolbooth servers`.
+pub fn run(global: &Global, what: ServersArguments) -> Outcome {
+    in_runtime(async {
+        let action = what.action.unwrap_or(Action::List);
+        let reach = match &action {
+            // These change something that lasts, so there must be something that lasts.
+            Action::Disconnect { .. } | Action::Restart { .. } => Reach::demand(global).await?,
+            _ => Reach::open(global).await?,
+        };
+        let outcome = match &action {
+            Action::List => list(&reach, global).await,
+            Action::Show { name } => show(&reach, global, name).await,
+            Action::Logs { name } => logs(&reach, global, name).await,
+            Action::Connect { name } => act(&reach, global, name, "connect").await,
+            Action::Disconnect { name } => act(&reach, global, name, "disconnect").await,
+            Action::Restart { name } => act(&reach, global, name, "restart").await,
+        };
+        reach.close().await;
+        outcome
+    })
+}
+
+async fn list(reach: &Reach, global: &Global) -> Outcome {
+    reach.connect(Wanted::Started).await;
+    let answer = reach.get("/servers").await?;
+    if global.json {
+        render::print_json(&answer);
+        return Ok(Exit::Ok);
+    }
+    let servers = answer["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let paint = Paint::stdout();
+    let mut text =
+        if servers.is_empty() { "There are no servers.\n".to_owned() } else { table(servers, paint) };
+    for server in servers {
+        text.push_str(&trouble_of(server, paint));
+    }
+    text.push_str(&format!("\n{}\n", paint.tone(Tone::Dim, &source_of(reach))));
+    render::print(&text);
+    Ok(Exit::Ok)
+}
+
+/// Where the answer came from.
+fn source_of(reach: &Reach) -> String {
+    match reach {
+        Reach::Running(remote) => format!("The gateway at {} answered.", remote.url),
+        Reach::Own(own) if own.loaded.is_empty_of_servers() => {
+            "No servers are configured yet, so the bundled ones are shown.".into()
+        }
+        Reach::Own(_) => {
+            "No gateway is running: servers were started for this answer and stopped again.".into()
+        }
+    }
+}
+
+fn table(servers: &[Value], paint: Paint) -> String {
+    let mut table = Table::new(&["SERVER", "STATE", "TOOLS", "TRANSPORT", "WHERE"]).numbers(2);
+    for server in servers {
+        let text = |key: &str| server[key].as_str().unwrap_or_default();
+        let tools = match (text("state"), server["tools"].as_u64().unwrap_or(0)) {
+            ("connected", tools) | (_, tools @ 1..) => tools.to_string(),
+            _ => String::new(),
+        };
+        let state = Cell::toned(text("state"), tone_of(text("state")));
+        table.row([
+            text("name").into(),
+            state,
+            tools.into(),
+            text("transport").into(),
+            text("target").into(),
+        ]);
+    }
+    table.draw(paint)
+}
+
+/// The colour of a state.
+pub fn tone_of(state: &str) -> Tone {
+    match state {
+        "connected" => Tone::Good,
+        "error" | "config_error" => Tone::Bad,
+        "needs_trust" | "needs_auth" | "connecting" => Tone::Warn,
+        _ => Tone::Dim,
+    }
+}
+
+/// What is wrong with a server, and what to do; nothing for one that does well.
+fn trouble_of(server: &Value, paint: Paint) -> String {
+    let text = |key: &str| server[key].as_str();
+    let name = paint.tone(Tone::Strong, &line(text("name").unwrap_or_default()));
+    let mut said = match (text("reason"), text("hint")) {
+        (Some(reason), hint) => {
+            let code = text("code").map(|code| format!(" [{}]", line(code))).unwrap_or_default();
+            let hint = hint.map(|hint| format!("  hint: {}\n", line(hint))).unwrap_or_default();
+            format!("\n{name}: {}{code}\n{hint}", line(reason))
+        }
+        (None, Some(hint)) => format!("\n{name}: {}\n", line(hint)),
+        (None, None) => String::new(),
+    };
+    let aside = server["set_aside"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !aside.is_empty() {
+        let names: Vec<String> =
+            aside.iter().take(5).map(|aside| line(aside["name"].as_str().unwrap_or("?"))).collect();
+        let more = if aside.len() > 5 { ", …" } else { "" };
+        said.push_str(&format!(
+            "\n{name}: {} set aside: {}{more}\n  `toolbooth servers show` tells why\n",
+            render::count(aside.len(), "definition"),
+            names.join(", ")
+        ));
+    }
+    said
+}
+
+async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
+    reach.connect(Wanted::One(name)).await;
+    let server = one(reach, name).await?;
+    print_server(&server, global);
+    Ok(Exit::Ok)
+}
+
+async fn one(reach: &Reach, name: &str) -> Result<Value, Failure> {
+    match reach.get(&format!("/servers/{}", segment(name))).await {
+        Err(failure) => Err(suggest(reach, failure, name).await),
+        found => found,
+    }
+}
+
+/// Adds the nearest name to a failure about an unknown server.
+pub async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
+    if failure.trouble.code != "server.unknown" {
+        return failure;
+    }
+    let Ok(answer) = reach.get("/servers").await else { return failure };
+    let servers = answer["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let names: Vec<&str> = servers.iter().filter_map(|server| server["name"].as_str()).collect();
+    match nearest(name, names.iter().copied()) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None if (1..=8).contains(&names.len()) => failure.hint(format!("known: {}", names.join(", "))),
+        None => failure,
+    }
+}
+
+fn print_server(server: &Value, global: &Global) {
+    if global.json {
+        return render::print_json(server);
+    }
+    let paint = Paint::stdout();
+    let text = |key: &str| server[key].as_str().map(line);
+    let state = text("state").unwrap_or_default();
+    let mut out = format!(
+        "{}: {}\n",
+        paint.tone(Tone::Strong, &text("name").unwrap_or_default()),
+        paint.tone(tone_of(&state), &state)
+    );
+    let revision = text("revision").map(|revision| format!("MCP {revision}"));
+    let lines = [
+        ("about", text("description")),
+        ("transport", text("transport")),
+        ("where", text("target")),
+        ("speaks", revision),
+        ("offers", offers(server)),
+        (
+            "reason",
+            text("reason").map(|reason| match text("code") {
+                Some(code) => format!("{reason} [{code}]"),
+                None => reason,
+            }),
+        ),
+        ("hint", text("hint")),
+        ("next try", server["retry_in_seconds"].as_u64().map(|seconds| format!("in {seconds} s"))),
+    ];
+    for (key, value) in lines {
+        if let Some(value) = value {
+            out.push_str(&format!("  {key:<9}  {value}\n"));
+        }
+    }
+    for aside in server["set_aside"].as_array().into_iter().flatten() {
+        let word = |key: &str| line(aside[key].as_str().unwrap_or_default());
+        out.push_str(&format!("  set aside  {} `{}`: {}\n", word("kind"), word("name"), word("reason")));
+    }
+    render::print(&out);
+}
+
+fn offers(server: &Value) -> Option<String> {
+    let counts = [("tools", "tool"), ("prompts", "prompt"), ("resources", "resource")].map(|(key, noun)| {
+        let count = usize::try_from(server[key].as_u64().unwrap_or(0)).unwrap_or(0);
+        (count > 0).then(|| render::count(count, noun))
+    });
+    let said: Vec<String> = counts.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+async fn logs(reach: &Reach, global: &Global, name: &str) -> Outcome {
+    reach.connect(Wanted::One(name)).await;
+    let answer = reach.get(&format!("/servers/{}/logs", segment(name))).await;
+    let answer = match answer {
+        Err(failure) => return Err(suggest(reach, failure, name).await),
+        Ok(answer) => answer,
+    };
+    if global.json {
+        render::print_json(&answer);
+        return Ok(Exit::Ok);
+    }
+    let lines = answer["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let total = answer["total"].as_u64().unwrap_or(0);
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(&render::plain(line.as_str().unwrap_or_default()));
+        text.push('\n');
+    }
+    let note = match (lines.len() as u64, total) {
+        (0, _) => format!("`{}` has written nothing to its standard error.\n", line(name)),
+        (shown, total) if shown < total => format!("The last {shown} of {total} lines.\n"),
+        _ => String::new(),
+    };
+    render::print(&text);
+    render::complain(&note);
+    Ok(Exit::Ok)
+}
+
+async fn act(reach: &Reach, global: &Global, name: &str, action: &str) -> Outcome {
+    if matches!(reach, Reach::Own(_)) && action != "connect" {
+        return Err(Failure::failed(not_running()));
+    }
+    let answer = reach.post(&format!("/servers/{}/{action}", segment(name)), None).await;
+    let server = match answer {
+        Err(failure) => return Err(suggest(reach, failure, name).await),
+        Ok(body) => read(&body)?,
+    };
+    print_server(&server, global);
+    if matches!(reach, Reach::Own(_)) && !global.json {
+        render::complain("No gateway is running: the server was connected for this answer only.\n");
+    }
+    let expected = if action == "disconnect" { "disconnected" } else { "connected" };
+    Ok(if server["state"] == expected { Exit::Ok } else { Exit::Failed })
+}

@@ -1,0 +1,225 @@
+//! `toolbooth tools`: what the servers offer.
+
+use super::in_runtime;
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::own::Wanted;
+use crate::reach::Reach;
+use crate::remote::segment;
+use crate::render::{self, Cell, Paint, Table, Tone, line, plain};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use toolbooth_config::nearest;
+
+/// How many tools one question returns.
+const PAGE: usize = 1000;
+/// The most tools that are listed.
+const MOST: usize = 100_000;
+
+/// Which tools.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ToolsArguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List tools (the default).
+    List(Filter),
+    /// Show one tool, its arguments and how to call it.
+    Show { name: String },
+}
+
+#[derive(Debug, Clone, Default, Args)]
+struct Filter {
+    /// Only tools of this server.
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Only tools whose name, description or arguments hold this text.
+    #[arg(long, value_name = "TEXT")]
+    q: Option<String>,
+    /// At most this many.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+}
+
+/// Runs `toolbooth tools`.
+pub fn run(global: &Global, what: ToolsArguments) -> Outcome {
+    in_runtime(async {
+        let reach = Reach::open(global).await?;
+        let outcome = match what.action.unwrap_or(Action::List(what.filter)) {
+            Action::List(filter) => list(&reach, global, &filter).await,
+            Action::Show { name } => show(&reach, global, &name).await,
+        };
+        reach.close().await;
+        outcome
+    })
+}
+
+async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
+    if let Some(server) = &filter.server {
+        // Asked first, so that a slip in the name is not an empty list.
+        if let Err(failure) = reach.get(&format!("/servers/{}", segment(server))).await {
+            return Err(super::servers::suggest(reach, failure, server).await);
+        }
+    }
+    reach.connect(filter.server.as_deref().map_or(Wanted::Started, Wanted::One)).await;
+    let (revision, tools, more) = gather(reach, filter).await?;
+    if global.json {
+        render::print_json(&json!({ "revision": revision, "tools": tools, "next_cursor": more }));
+        return Ok(Exit::Ok);
+    }
+    let absent = absent(reach).await;
+    if tools.is_empty() {
+        let narrowed = filter.server.is_some() || filter.q.is_some();
+        render::print(if narrowed { "No tool matches.\n" } else { "There are no tools.\n" });
+        render::complain(&absent);
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(&["TOOL", "DESCRIPTION"]);
+    for tool in &tools {
+        let text = |key: &str| tool[key].as_str().unwrap_or_default();
+        table.row([Cell::toned(text("name"), Tone::Strong), text("description").into()]);
+    }
+    render::print(&table.draw(Paint::stdout()));
+    if more.is_some() {
+        render::complain(&format!("The first {} are shown; there are more.\n", tools.len()));
+    }
+    render::complain(&absent);
+    Ok(Exit::Ok)
+}
+
+/// All matching tools, page after page: the revision, the tools, and where the rest would start.
+async fn gather(reach: &Reach, filter: &Filter) -> Result<(Value, Vec<Value>, Option<String>), Failure> {
+    let wanted = filter.limit.map_or(MOST, |limit| usize::try_from(limit).unwrap_or(MOST).min(MOST));
+    let mut tools = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let limit = PAGE.min(wanted - tools.len());
+        let mut path = format!("/tools?limit={limit}");
+        for (key, value) in [("server", &filter.server), ("q", &filter.q), ("cursor", &cursor)] {
+            if let Some(value) = value {
+                path.push_str(&format!("&{key}={}", segment(value)));
+            }
+        }
+        let mut page = reach.get(&path).await?;
+        if let Value::Array(more) = page["tools"].take() {
+            tools.extend(more);
+        }
+        let next = page["next_cursor"].as_str().map(str::to_owned);
+        if next.is_none() || next == cursor || tools.len() >= wanted {
+            return Ok((page["revision"].take(), tools, next));
+        }
+        cursor = next;
+    }
+}
+
+/// Servers whose tools cannot be in a list, and why.
+async fn absent(reach: &Reach) -> String {
+    let Ok(answer) = reach.get("/servers").await else { return String::new() };
+    let absent: Vec<String> = answer["servers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|server| server["tools"].as_u64() == Some(0))
+        .filter_map(|server| Some((server["name"].as_str()?, server["state"].as_str()?)))
+        .filter(|(_, state)| !matches!(*state, "connected" | "disabled"))
+        .map(|(name, state)| format!("{} ({})", line(name), line(state)))
+        .collect();
+    match absent.len() {
+        0 => String::new(),
+        _ => format!("\nWithout the tools of: {}. `toolbooth servers` tells why.\n", absent.join(", ")),
+    }
+}
+
+/// A tool by any of its names. A gateway of the command's own connects no more servers than it must.
+pub async fn find(reach: &Reach, name: &str) -> Result<Value, Failure> {
+    let path = format!("/tools/{}", segment(name));
+    let cached = reach.get(&path).await;
+    if let Reach::Own(own) = reach {
+        match &cached {
+            Ok(tool) => own.connect(Wanted::One(tool["server"].as_str().unwrap_or_default())).await,
+            Err(_) => own.connect(Wanted::Started).await,
+        }
+    } else if cached.is_ok() {
+        return cached;
+    }
+    match reach.get(&path).await {
+        Err(failure) if failure.trouble.code == "tool.unknown" => Err(suggest(reach, failure, name).await),
+        found => found,
+    }
+}
+
+async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
+    let Ok((_, tools, _)) = gather(reach, &Filter::default()).await else { return failure };
+    let names = |key: &'static str| tools.iter().filter_map(move |tool| tool[key].as_str());
+    let exposed =
+        |bare: &str| tools.iter().find(|tool| tool["tool"] == bare).and_then(|tool| tool["name"].as_str());
+    let near = nearest(name, names("name")).or_else(|| nearest(name, names("tool")).and_then(exposed));
+    let near = near.or_else(|| names("name").find(|known| known.contains(name)));
+    match (near, absent(reach).await) {
+        (Some(near), _) => failure.hint(format!("did you mean `{near}`?")),
+        (None, absent) if !absent.is_empty() => failure.hint(line(&absent)),
+        (None, _) => failure,
+    }
+}
+
+async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
+    let tool = find(reach, name).await?;
+    if global.json {
+        render::print_json(&tool);
+        return Ok(Exit::Ok);
+    }
+    let paint = Paint::stdout();
+    let text = |key: &str| tool[key].as_str().unwrap_or_default();
+    let mut out = format!(
+        "{}  {}\n",
+        paint.tone(Tone::Strong, &line(text("name"))),
+        paint.tone(Tone::Dim, &line(text("id")))
+    );
+    let description = plain(text("description"));
+    if !description.trim().is_empty() {
+        out.push_str(&format!("\n{}\n", description.trim()));
+    }
+    let schema = &tool["parameters"];
+    out.push_str(&match parameters(schema) {
+        Some(table) => format!("\n{}", table.draw(paint)),
+        None => "\nIt takes no arguments.\n".to_owned(),
+    });
+    out.push_str(&format!("\n  {}\n", example(text("name"), schema)));
+    render::print(&out);
+    Ok(Exit::Ok)
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    schema["required"].as_array().is_some_and(|required| required.iter().any(|known| known == name))
+}
+
+fn parameters(schema: &Value) -> Option<Table> {
+    let properties = schema["properties"].as_object().filter(|properties| !properties.is_empty())?;
+    let mut table = Table::new(&["ARGUMENT", "TYPE", "", "DESCRIPTION"]).wrapping();
+    for (name, property) in properties {
+        let kind = super::call::kind_of(property);
+        let needed = if is_required(schema, name) { Cell::toned("required", Tone::Warn) } else { "".into() };
+        table.row([
+            name.into(),
+            kind.into(),
+            needed,
+            property["description"].as_str().unwrap_or_default().into(),
+        ]);
+    }
+    Some(table)
+}
+
+/// A call that a reader can complete.
+fn example(name: &str, schema: &Value) -> String {
+    let mut words = vec!["toolbooth call".to_owned(), line(name)];
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    words.extend(required.map(|name| format!("{}=…", line(name))));
+    words.join(" ")
+}

@@ -1,0 +1,215 @@
+//! `toolbooth trust`: servers and settings of a project folder, agreed to by a person.
+
+use super::{in_runtime, reload};
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::gateway;
+use crate::reach::Reach;
+use crate::render::{self, Paint, Tone, line};
+use clap::Args;
+use serde_json::{Value, json};
+use std::io::{BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+use toolbooth_config::{Change, Loaded, Preview, ServerConfigState, Sources, TrustBook};
+use toolbooth_core::fault::Problem;
+
+/// What is trusted.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Trust holds for what an entry says now: if its command, address, variables or headers change, you are asked again."
+)]
+pub struct TrustArguments {
+    /// A project folder, or one file of it; without it, this folder.
+    path: Option<PathBuf>,
+    /// Take trust back from these files instead.
+    #[arg(long)]
+    forget: bool,
+}
+
+/// Something that waits for trust.
+pub struct Pending<'a> {
+    /// The server; settings have none.
+    pub name: Option<&'a str>,
+    /// The file it stands in.
+    pub file: &'a Path,
+    preview: &'a Preview,
+    changed: Option<&'a [Change]>,
+}
+
+/// Everything that waits for trust.
+pub fn pending(loaded: &Loaded) -> Vec<Pending<'_>> {
+    let servers = loaded.servers.iter().filter_map(|server| match (&server.state, &server.trust_file) {
+        (ServerConfigState::NeedsTrust { entry_preview, changed_from, .. }, Some(file)) => Some(Pending {
+            name: Some(server.name.as_str()),
+            file,
+            preview: entry_preview,
+            changed: changed_from.as_deref(),
+        }),
+        _ => None,
+    });
+    let settings = loaded.untrusted.iter().map(|settings| Pending {
+        name: None,
+        file: &settings.file,
+        preview: &settings.preview,
+        changed: None,
+    });
+    servers.chain(settings).collect()
+}
+
+/// What a person is asked to agree to, file by file.
+pub fn describe(pending: &[Pending<'_>], paint: Paint) -> String {
+    let mut text = String::new();
+    let mut file = None;
+    for one in pending {
+        if file != Some(one.file) {
+            file = Some(one.file);
+            text.push_str(&format!("{}\n", render::path(one.file)));
+        }
+        let what = one.name.map_or_else(|| "settings".to_owned(), |name| format!("server {}", line(name)));
+        text.push_str(&format!("  {}\n", paint.tone(Tone::Strong, &what)));
+        match one.changed {
+            Some(changes) => changes.iter().for_each(|change| text.push_str(&difference(change, paint))),
+            None => {
+                for (field, value) in &one.preview.fields {
+                    text.push_str(&format!("    {:<10} {}\n", line(field), line(value)));
+                }
+            }
+        }
+    }
+    text
+}
+
+fn difference(change: &Change, paint: Paint) -> String {
+    let part = |sign: &str, tone: Tone, value: &Option<String>| match value {
+        Some(value) => {
+            paint.tone(tone, &format!("  {sign} {:<10} {}", line(&change.field), line(value))) + "\n"
+        }
+        None => String::new(),
+    };
+    part("-", Tone::Bad, &change.before) + &part("+", Tone::Good, &change.after)
+}
+
+/// Writes down that everything below a path is trusted.
+pub fn agree(sources: &mut Sources, loaded: &Loaded, under: Option<&Path>) -> Result<usize, Failure> {
+    let mut book = sources.trust.clone();
+    let count = loaded.trust_into(&mut book, under);
+    if count > 0 {
+        save(&book, loaded)?;
+        sources.trust = book;
+    }
+    Ok(count)
+}
+
+fn save(book: &TrustBook, loaded: &Loaded) -> Result<(), Failure> {
+    book.save(&loaded.settings.data_dir).map_err(|error| Failure::failed(Problem::of(&error)))
+}
+
+/// Asks a person at the terminal about everything that waits; no terminal, no question, no trust.
+pub fn ask(sources: &mut Sources, loaded: &Loaded) -> Result<usize, Failure> {
+    let waiting = pending(loaded);
+    if waiting.is_empty() || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Ok(0);
+    }
+    render::print(
+        "This folder brings servers that you have not agreed to yet. They would run with your rights.\n\n",
+    );
+    render::print(&describe(&waiting, Paint::stdout()));
+    render::print("\nTrust them? [y/N] ");
+    let mut answer = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        return agree(sources, loaded, None);
+    }
+    render::print("They stay listed and do not run. `toolbooth trust` changes that.\n\n");
+    Ok(0)
+}
+
+/// Runs `toolbooth trust`.
+pub fn run(global: &Global, what: &TrustArguments) -> Outcome {
+    let mut sources = gateway::sources(global).map_err(Failure::usage)?;
+    let under = what.path.as_deref().map(|path| sources.absolute(path));
+    if let Some(path) = &under {
+        let folder =
+            if path.is_dir() { Some(path.as_path()) } else { path.parent().filter(|_| path.is_file()) };
+        let Some(folder) = folder else {
+            let message = format!("`{}` does not exist", render::path(path));
+            return Err(Failure::misuse(
+                "trust.no-path",
+                message,
+                Some("name a project folder or one of its files"),
+            ));
+        };
+        sources.cwd = folder.to_owned();
+    }
+    let loaded =
+        toolbooth_config::load_with_trust(&mut sources).map_err(|failure| Failure::config(&failure))?;
+    if what.forget {
+        return forget(global, &sources, &loaded, under.as_deref());
+    }
+    let wanted: Vec<Pending<'_>> = pending(&loaded)
+        .into_iter()
+        .filter(|one| under.as_ref().is_none_or(|under| one.file.starts_with(under)))
+        .collect();
+    agree(&mut sources, &loaded, under.as_deref())?;
+    let reloaded = if wanted.is_empty() { None } else { tell_gateway(global)? };
+    if global.json {
+        let trusted = wanted
+            .iter()
+            .map(|one| json!({ "server": one.name, "file": one.file, "fields": one.preview.fields }));
+        render::print_json(&json!({ "trusted": trusted.collect::<Vec<_>>(), "reloaded": reloaded }));
+        return Ok(Exit::Ok);
+    }
+    if wanted.is_empty() {
+        render::print(&format!(
+            "Nothing waits for trust in {}.\n",
+            render::path(under.as_ref().unwrap_or(&sources.cwd))
+        ));
+        return Ok(Exit::Ok);
+    }
+    render::print(&format!("Trusted from now on, as it stands:\n\n{}", describe(&wanted, Paint::stdout())));
+    if let Some(report) = &reloaded {
+        render::print(&format!(
+            "\nThe running gateway has read its configuration again.\n{}",
+            reload::describe(report)
+        ));
+    }
+    Ok(Exit::Ok)
+}
+
+fn forget(global: &Global, sources: &Sources, loaded: &Loaded, under: Option<&Path>) -> Outcome {
+    let mut book = sources.trust.clone();
+    let here = under.unwrap_or(&sources.cwd);
+    let files: Vec<&PathBuf> =
+        loaded.files.iter().filter(|file| file.starts_with(here)).filter(|file| book.forget(file)).collect();
+    if !files.is_empty() {
+        save(&book, loaded)?;
+        tell_gateway(global)?;
+    }
+    if global.json {
+        render::print_json(&json!({ "forgotten": files }));
+        return Ok(Exit::Ok);
+    }
+    let mut text = if files.is_empty() {
+        format!("Nothing is trusted in {}.\n", render::path(here))
+    } else {
+        String::new()
+    };
+    for file in files {
+        text.push_str(&format!("No longer trusted: {}\n", render::path(file)));
+    }
+    render::print(&text);
+    Ok(Exit::Ok)
+}
+
+/// A gateway that runs here learns of it at once; what it did.
+fn tell_gateway(global: &Global) -> Result<Option<Value>, Failure> {
+    let mut report = None;
+    in_runtime(async {
+        if let Some(reach) = Reach::running(global).await? {
+            report = Some(reload::ask(&reach).await?);
+        }
+        Ok(Exit::Ok)
+    })?;
+    Ok(report)
+}

@@ -1,0 +1,166 @@
+//! A gateway of a command's own, for as long as the command runs: the same engine and the same REST
+//! routes as a running one, but no socket.
+
+use crate::failure::Failure;
+use crate::gateway;
+use crate::progress::while_waiting;
+use crate::remote::Reply;
+use crate::render;
+use axum::Router;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::{Method, Request, header};
+use http_body_util::{BodyExt, Full};
+use std::sync::Arc;
+use std::time::Duration;
+use toolbooth_config::{Loaded, Sources};
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_engine::engine::Managed;
+use toolbooth_engine::{Engine, Standing};
+use toolbooth_server::rest::{self, Reload, Rest};
+use toolbooth_store::{Store, StoreUrl};
+use toolbooth_upstream::Supervised;
+use tower::ServiceExt;
+
+/// How long the catalog may take to show what a connected server listed.
+const CATALOG_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Which servers a command needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    /// Those that a gateway would connect when it starts.
+    Started,
+    /// Every one that can run at all.
+    All,
+    /// One, by its name.
+    One(&'a str),
+}
+
+/// A gateway inside this process.
+pub struct Own {
+    engine: Arc<Engine>,
+    router: Router,
+    /// The configuration it was made from.
+    pub loaded: Loaded,
+}
+
+impl Own {
+    /// Starts a gateway in which no server runs until it is wanted.
+    pub async fn start(sources: &Sources, loaded: Loaded) -> Result<Self, Failure> {
+        let store = open_store(&loaded).await?;
+        let mut plans = gateway::plans(&loaded);
+        for plan in &mut plans {
+            if let Standing::Run(entry, _) = &mut plan.standing {
+                Arc::make_mut(entry).lazy = true;
+            }
+        }
+        let engine = gateway::engine_of(&loaded, sources, store, plans).await.map_err(Failure::failed)?;
+        // Nobody else can reach it, so whoever runs the command is its owner.
+        let door = gateway::door(engine.clone(), &loaded.settings, gateway::owner(sources));
+        let router = rest::router(Rest { door, reload: no_reload() });
+        Ok(Self { engine, router, loaded })
+    }
+
+    /// Connects servers and waits until each is connected or known not to be.
+    pub async fn connect(&self, wanted: Wanted<'_>) {
+        let servers = self.engine.servers();
+        let chosen: Vec<Arc<Supervised>> = servers
+            .iter()
+            .filter_map(|(name, managed)| match managed {
+                Managed::Running { server, .. } => Some((name.as_str(), server)),
+                Managed::Idle(_) => None,
+            })
+            .filter(|(name, _)| self.is_wanted(wanted, name))
+            .map(|(_, server)| server.clone())
+            .collect();
+        let what = match chosen.as_slice() {
+            [one] => format!("connecting `{}`", one.entry.name),
+            many => format!("connecting {}", render::count(many.len(), "server")),
+        };
+        while_waiting(what, async {
+            let connected = join_all(chosen.iter().map(|server| server.ready())).await;
+            let listed = chosen.iter().zip(connected).filter(|(_, connected)| connected.is_ok());
+            let names: Vec<_> = listed.map(|(server, _)| server.entry.name.clone()).collect();
+            let seen = async {
+                while !names.iter().all(|name| self.engine.catalog().servers().contains_key(name)) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let _ = tokio::time::timeout(CATALOG_PATIENCE, seen).await;
+            // What was cached may just be being replaced by what was listed: two tasks hand it on.
+            for _ in 0..8 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    fn is_wanted(&self, wanted: Wanted<'_>, name: &str) -> bool {
+        match wanted {
+            Wanted::All => true,
+            Wanted::One(one) => one == name,
+            Wanted::Started => {
+                let entry = self.loaded.server(name).and_then(|server| server.state.entry());
+                entry.is_none_or(|entry| entry.auto_connect && !entry.lazy)
+            }
+        }
+    }
+
+    /// Asks something.
+    pub async fn ask(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Reply, Failure> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(axum::body::Body::new(Full::new(body.unwrap_or_default())))
+            .map_err(|error| inside(&error.to_string()))?;
+        let response = match self.router.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| inside(&error.to_string()))?;
+        Ok(Reply { status, body: body.to_bytes() })
+    }
+
+    /// Ends it and every process it started.
+    pub async fn close(self) {
+        while_waiting("stopping", self.engine.shut_down()).await;
+    }
+}
+
+fn inside(why: &str) -> Failure {
+    Failure::failed(Problem {
+        code: "request.failed",
+        blame: Blame::Gateway,
+        message: format!("the gateway could not answer: {why}"),
+        hint: None,
+    })
+}
+
+/// The store of the configuration; another command may hold it just now, and then nothing is kept.
+async fn open_store(loaded: &Loaded) -> Result<Arc<dyn Store>, Failure> {
+    match gateway::open_store(&loaded.settings).await {
+        Ok(store) => return Ok(store),
+        Err(problem) if problem.code == "store.in-use" => {}
+        Err(problem) => {
+            let sentence = render::plain(&problem.message);
+            render::complain(&format!("warning[{}]: {sentence}; going on without it\n", problem.code));
+        }
+    }
+    toolbooth_store::open(&StoreUrl::Memory).await.map_err(|error| Failure::failed(Problem::of(&error)))
+}
+
+fn no_reload() -> Reload {
+    Arc::new(|| Box::pin(async { Err(not_running()) }))
+}
+
+/// A command needs a gateway that runs, and none does.
+pub fn not_running() -> Problem {
+    Problem {
+        code: "gateway.not-running",
+        blame: Blame::Caller,
+        message: "no gateway is running here".into(),
+        hint: Some("`toolbooth serve` starts one; --url names one elsewhere".into()),
+    }
+}

@@ -1,0 +1,117 @@
+//! The gateway a command talks to: the named one, the running one, or one of its own for the moment.
+
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::gateway;
+use crate::own::{Own, Wanted, not_running};
+use crate::presence::Presence;
+use crate::progress::while_waiting;
+use crate::remote::{Remote, Reply};
+use crate::render::{self, Paint, Tone};
+use bytes::Bytes;
+use http::Method;
+use serde_json::Value;
+use std::time::Duration;
+use toolbooth_config::{Loaded, Sources};
+
+/// How long a gateway that is said to run here may take to show it.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+
+/// A gateway within reach.
+pub enum Reach {
+    /// One that runs.
+    Running(Remote),
+    /// One of the command's own.
+    Own(Box<Own>),
+}
+
+impl Reach {
+    /// Finds the gateway to talk to, or makes one.
+    pub async fn open(global: &Global) -> Result<Self, Failure> {
+        if let Some(running) = Self::running(global).await? {
+            return Ok(running);
+        }
+        let (sources, loaded) = gateway::load(global)?;
+        Self::own(global, &sources, loaded).await
+    }
+
+    /// Finds the gateway to talk to, and fails where none runs.
+    pub async fn demand(global: &Global) -> Result<Self, Failure> {
+        Self::running(global).await?.ok_or_else(|| Failure::failed(not_running()))
+    }
+
+    /// A gateway of the command's own.
+    pub async fn own(global: &Global, sources: &Sources, loaded: Loaded) -> Result<Self, Failure> {
+        let errors = loaded.findings.iter().filter(|finding| finding.is_error()).count();
+        if errors > 0 && !global.json {
+            let word = Paint::stderr().tone(Tone::Warn, "warning");
+            let errors = render::count(errors, "error");
+            render::complain(&format!(
+                "{word}: the configuration has {errors}; `toolbooth config check` shows them\n"
+            ));
+        }
+        Ok(Self::Own(Box::new(Own::start(sources, loaded).await?)))
+    }
+
+    /// The gateway that was named or that runs on this data folder.
+    pub async fn running(global: &Global) -> Result<Option<Self>, Failure> {
+        let token = std::env::var("TOOLBOOTH_TOKEN").ok().filter(|token| !token.is_empty());
+        if let Some(url) = &global.url {
+            return Ok(Some(Self::Running(Remote::at(url, token)?)));
+        }
+        let sources = gateway::sources(global).map_err(Failure::usage)?;
+        let Some(presence) = Presence::find(&gateway::data_dir(&sources)) else { return Ok(None) };
+        // Somebody who names files means those, not the ones of a gateway that reads others.
+        let named = gateway::named(&sources);
+        if !named.is_empty() && named != presence.named {
+            return Ok(None);
+        }
+        let remote = Remote::at(&presence.url, token)?;
+        let alive = tokio::time::timeout(SIGN_OF_LIFE, remote.ask(Method::GET, "/health", None)).await;
+        Ok(matches!(alive, Ok(Ok(reply)) if reply.status.is_success()).then_some(Self::Running(remote)))
+    }
+
+    /// Connects servers, where the gateway is the command's own; a running one does that by itself.
+    pub async fn connect(&self, wanted: Wanted<'_>) {
+        if let Self::Own(own) = self {
+            own.connect(wanted).await;
+        }
+    }
+
+    /// Asks for something to read.
+    pub async fn get(&self, path: &str) -> Result<Value, Failure> {
+        let body = self.ask(Method::GET, path, None).await?.good()?;
+        read(&body)
+    }
+
+    /// Asks for something to be done; the answer is left unread.
+    pub async fn post(&self, path: &str, body: Option<Bytes>) -> Result<Bytes, Failure> {
+        self.ask(Method::POST, path, body).await?.good()
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Reply, Failure> {
+        match self {
+            Self::Running(remote) => {
+                while_waiting("waiting for the gateway", remote.ask(method, path, body)).await
+            }
+            Self::Own(own) => while_waiting("working", own.ask(method, path, body)).await,
+        }
+    }
+
+    /// Lets go of it; a gateway of the command's own leaves no process behind.
+    pub async fn close(self) {
+        if let Self::Own(own) = self {
+            own.close().await;
+        }
+    }
+}
+
+/// Reads an answer.
+pub fn read(body: &Bytes) -> Result<Value, Failure> {
+    serde_json::from_slice(body).map_err(|_| {
+        let failure =
+            Failure::misuse("gateway.stranger", "what answered there is no Toolbooth gateway", None);
+        Failure { exit: Exit::Unreachable, ..failure }.hint("check --url and TOOLBOOTH_URL")
+    })
+}

@@ -1,0 +1,170 @@
+//! A running gateway, asked over REST.
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Trouble};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use toolbooth_core::secret::SecretText;
+use toolbooth_upstream::http::{Client, Origin};
+
+/// How long a gateway may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long it may take over an answer: longer than any call may take.
+const ANSWER: Duration = Duration::from_secs(3600 * 24);
+/// How much of an answer is read.
+const MAX_ANSWER: usize = 256 * 1024 * 1024;
+
+/// A gateway somewhere.
+pub struct Remote {
+    client: Arc<Client>,
+    /// Where it is, for people.
+    pub url: String,
+    base: String,
+    token: Option<SecretText>,
+}
+
+/// What a gateway answered.
+pub struct Reply {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Remote {
+    /// The gateway at a URL, such as `http://127.0.0.1:8665`.
+    pub fn at(url: &str, token: Option<String>) -> Result<Self, Failure> {
+        // A bare host and port is what the greeting of `serve` makes people type.
+        let whole = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        let origin = Origin::parse(&whole).map_err(|_| {
+            Failure::misuse(
+                "usage.url",
+                format!("`{url}` is no address of a gateway"),
+                Some("give it as http://HOST:PORT"),
+            )
+        })?;
+        let path = origin.path.trim_end_matches('/');
+        let base = path.strip_suffix("/mcp").unwrap_or(path).to_owned();
+        let url = format!("{}://{}{base}", origin.scheme, origin.authority);
+        Ok(Self {
+            client: Client::new(origin, CONNECT),
+            url,
+            base,
+            token: token.map(|token| SecretText::expanded("${TOOLBOOTH_TOKEN}", token)),
+        })
+    }
+
+    /// Asks something.
+    pub async fn ask(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Reply, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header(header::HOST, self.client.origin().authority.as_str())
+            .header(header::ACCEPT, "application/json");
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
+        }
+        let request = request
+            .body(Full::new(body.unwrap_or_default()))
+            .map_err(|_| self.unreachable("the request cannot be written"))?;
+        let asked = tokio::time::timeout(ANSWER, async {
+            let (response, _connection) =
+                self.client.send(request).await.map_err(|failure| self.unreachable(reason(&failure)))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+            let body = body.map_err(|error| self.unreachable(&error.to_string()))?.to_bytes();
+            Ok(Reply { status, body })
+        });
+        asked.await.unwrap_or_else(|_| Err(self.unreachable("it did not answer")))
+    }
+
+    fn unreachable(&self, why: &str) -> Failure {
+        let trouble = Trouble {
+            code: "gateway.unreachable".to_owned(),
+            blame: "gateway".to_owned(),
+            message: format!("the gateway at {} cannot be reached: {why}", self.url),
+            hint: Some(
+                "check that it runs there; without --url and TOOLBOOTH_URL the local one is used".to_owned(),
+            ),
+        };
+        Failure::new(Exit::Unreachable, trouble)
+    }
+}
+
+fn reason(failure: &toolbooth_upstream::http::Failure) -> &str {
+    match failure {
+        toolbooth_upstream::http::Failure::NotSent(why) | toolbooth_upstream::http::Failure::Broken(why) => {
+            why
+        }
+    }
+}
+
+impl Reply {
+    /// The body of a good answer, or what the gateway said was wrong.
+    pub fn good(self) -> Result<Bytes, Failure> {
+        if self.status.is_success() {
+            return Ok(self.body);
+        }
+        let document: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let text = |key: &str| document[key].as_str().map(str::to_owned);
+        let Some(code) = text("code") else { return Err(self.stranger()) };
+        let exit = match code.as_str() {
+            "call.refused" => Exit::Refused,
+            "call.held" => Exit::Held,
+            _ => Exit::Failed,
+        };
+        let trouble = Trouble {
+            blame: text("blame").unwrap_or_else(|| "gateway".to_owned()),
+            message: text("title").unwrap_or_else(|| format!("the gateway answered {}", self.status)),
+            hint: text("hint"),
+            code,
+        };
+        Err(Failure::new(exit, trouble))
+    }
+
+    /// Whoever answered, it was no gateway, or not one that lets us in.
+    fn stranger(&self) -> Failure {
+        let (code, message, hint) = match self.status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => (
+                "gateway.not-admitted",
+                format!("the gateway did not let us in ({})", self.status.as_u16()),
+                "give its token in TOOLBOOTH_TOKEN",
+            ),
+            status => (
+                "gateway.stranger",
+                format!("what answered there is no Toolbooth gateway (status {})", status.as_u16()),
+                "check --url and TOOLBOOTH_URL",
+            ),
+        };
+        Failure::new(
+            Exit::Unreachable,
+            Trouble {
+                code: code.to_owned(),
+                blame: "gateway".to_owned(),
+                message,
+                hint: Some(hint.to_owned()),
+            },
+        )
+    }
+}
+
+/// A name as one segment of a path.
+pub fn segment(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                text.push(char::from(byte))
+            }
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}

@@ -1,0 +1,143 @@
+//! How things look on a terminal: faults, tables, colours, and text from outside made harmless.
+
+mod paint;
+mod table;
+
+pub use paint::{Paint, Tone};
+pub use table::{Cell, Table};
+
+use crate::failure::Failure;
+use serde::Serialize;
+use std::io::Write;
+
+/// A failure as people read it.
+pub fn failure(failure: &Failure, paint: Paint) -> String {
+    if let Some(drawn) = &failure.drawn {
+        return finding(drawn, paint);
+    }
+    let trouble = &failure.trouble;
+    let head = paint.tone(Tone::Bad, &format!("error[{}]", line(&trouble.code)));
+    let mut text = format!("{head}: {}\n", plain(&trouble.message));
+    if let Some(hint) = &trouble.hint {
+        text.push_str(&format!("\n{}: {}\n", paint.tone(Tone::Strong, "hint"), plain(hint)));
+    }
+    text
+}
+
+/// Drawn findings of a configuration, in colour where that is wanted.
+pub fn finding(drawn: &str, paint: Paint) -> String {
+    let mut text = String::with_capacity(drawn.len() + 64);
+    for line in drawn.lines() {
+        let (word, tone) = match line.split_once(['[', ':']) {
+            Some(("error", _)) => ("error", Tone::Bad),
+            Some(("warning", _)) => ("warning", Tone::Warn),
+            Some(("hint", _)) => ("hint", Tone::Strong),
+            _ => ("", Tone::Strong),
+        };
+        let end = if line[word.len()..].starts_with('[') {
+            line.find(']').map_or(word.len(), |at| at + 1)
+        } else {
+            word.len()
+        };
+        if word.is_empty() {
+            text.push_str(line);
+        } else {
+            text.push_str(&paint.tone(tone, &line[..end]));
+            text.push_str(&line[end..]);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Text from outside, made harmless: it cannot move the cursor, change colours or read backwards.
+pub fn plain(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => safe.push(c),
+            c if moves_things(c) => safe.extend(c.escape_default()),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// The same on one line.
+pub fn line(text: &str) -> String {
+    plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn moves_things(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}'
+            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Writes to standard output. A reader that has seen enough, such as `head`, is no error.
+pub fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes to standard error.
+pub fn complain(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Writes a value as JSON for programs.
+pub fn print_json<T: Serialize + ?Sized>(value: &T) {
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push('\n');
+    print(&text);
+}
+
+/// "1 tool", "2 tools".
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A path as people write it: home is `~`.
+pub fn path(path: &std::path::Path) -> String {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    let shown = match home.and_then(|home| path.strip_prefix(home).ok().map(std::path::Path::to_owned)) {
+        Some(rest) => std::path::Path::new("~").join(rest).display().to_string(),
+        None => path.display().to_string(),
+    };
+    line(&shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_stays_where_it_is() {
+        let cases = [
+            ("plain text, grüße", "plain text, grüße"),
+            ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+            ("\u{1b}[2Jgone", "\\u{1b}[2Jgone"),
+            ("\u{9b}31mred", "\\u{9b}31mred"),
+            ("over\rwritten", "over\\rwritten"),
+            ("\u{202e}sdrawkcab", "\\u{202e}sdrawkcab"),
+            ("hid\u{200b}den\u{e0041}", "hid\\u{200b}den\\u{e0041}"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(plain(text), expected, "{text:?}");
+        }
+        assert_eq!(line(" one\n two\t three "), "one two three");
+    }
+
+    #[test]
+    fn findings_are_coloured_at_their_first_word_only() {
+        let drawn = "error[config.syntax]: x\n --> f:1:1\nhint: error[no]\n";
+        assert_eq!(finding(drawn, Paint::Never), drawn);
+        let coloured = finding(drawn, Paint::Always);
+        assert!(
+            coloured.starts_with("\u{1b}[1;31merror[config.syntax]\u{1b}[0m: x\n --> f:1:1\n"),
+            "{coloured:?}"
+        );
+        assert!(coloured.ends_with("\u{1b}[1mhint\u{1b}[0m: error[no]\n"), "{coloured:?}");
+    }
+}
