@@ -1,1 +1,72 @@
-fn main() {}
+//! `cargo xtask`: the tasks of this repository, in the language of this repository.
+
+mod conformance;
+mod interop;
+mod node;
+mod python;
+mod setup;
+mod test;
+
+use anyhow::Result;
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  test          everything: format, lints, tests, interoperability, conformance
+  setup         install what the tests need of other people's, under .setup
+  interop       other people's clients and servers, through the gateway [NAME ...]
+  conformance   the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
+  fmt           format the code";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next();
+    let outcome = match task.as_deref() {
+        Some("test") => test::run(&root()),
+        Some("setup") => setup::run(&root()),
+        Some("interop") => interop::run(&root(), arguments),
+        Some("conformance") => conformance::run(arguments),
+        Some("fmt") => format(&root()),
+        Some("help" | "--help" | "-h") => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Some(other) => {
+            eprintln!("error: there is no task `{other}`\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+        None => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
+}
+
+/// The cargo that runs us, in the repository.
+fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+fn format(root: &Path) -> Result<()> {
+    let status = cargo(root).args(["fmt", "--all"]).status()?;
+    anyhow::ensure!(status.success(), "cargo fmt ended with {status}");
+    Ok(())
+}

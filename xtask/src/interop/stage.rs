@@ -1,0 +1,267 @@
+//! The stage of one part: its folder, and the programs that run on it.
+
+use super::{
+    process::{Family, MARK},
+    script::wait,
+};
+use anyhow::{Context, Result, bail};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::{Value, json};
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long servers may take to come up.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How long a gateway may take to end, and everything it started with it.
+const FAREWELL: Duration = Duration::from_secs(20);
+/// The largest list of tools that is read.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Builds the gateway and the fixture.
+pub fn build(root: &Path) -> Result<()> {
+    let packages = ["-p", "toolbooth", "-p", "toolbooth-testkit", "--bins"];
+    let status = crate::cargo(root).args(["build", "--quiet"]).args(packages).status()?;
+    if !status.success() {
+        bail!("the programs do not build");
+    }
+    Ok(())
+}
+
+/// A program that was built: it lies beside this one.
+fn program(name: &str) -> Result<PathBuf> {
+    let beside = std::env::current_exe().context("where this program is")?.with_file_name(name);
+    if !beside.exists() {
+        bail!("{} was not built", beside.display());
+    }
+    Ok(beside)
+}
+
+/// The place of one part: an empty folder under `target/interop`.
+#[derive(Debug)]
+pub struct Stage {
+    /// The repository.
+    pub root: PathBuf,
+    /// The folder.
+    pub folder: PathBuf,
+}
+
+impl Stage {
+    /// Makes the folder.
+    pub fn new(root: &Path, name: &str) -> Result<Self> {
+        let folder = root.join("target/interop").join(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        }
+        fs::create_dir_all(folder.join("home")).with_context(|| folder.display().to_string())?;
+        Ok(Self { root: root.to_path_buf(), folder })
+    }
+
+    /// A script of ours.
+    pub fn script(&self, path: &str) -> PathBuf {
+        self.root.join("interop").join(path)
+    }
+
+    /// A file of this part, for logs and the like.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Keeps a program away from what is configured on this machine.
+    pub fn isolate<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let home = self.folder.join("home");
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("TOOLBOOTH_") {
+                command.env_remove(name);
+            }
+        }
+        command.current_dir(&self.folder).env("HOME", &home).env("XDG_CONFIG_HOME", home.join(".config"))
+    }
+
+    /// Starts the fixture over HTTP.
+    pub fn start_fixture(&self, era: &str) -> Result<Running> {
+        let mut command = Command::new(program("toolbooth-fixture")?);
+        command.args(["--listen", "127.0.0.1:0", "--era", era]).stdout(Stdio::piped());
+        let mut running = self.start(&mut command, &format!("fixture-{era}"))?;
+        let mut line = String::new();
+        if let Some(stdout) = running.child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line)?;
+        }
+        let url =
+            line.trim().strip_prefix("listening ").context("the fixture did not say where it listens")?;
+        running.url = url.to_owned();
+        Ok(running)
+    }
+
+    /// Starts a server that takes a port as its last argument, and waits until it listens.
+    pub fn start_on_port(&self, mut command: Command, name: &str) -> Result<Running> {
+        let address = free_address()?;
+        command.arg(address.port().to_string()).stdout(Stdio::null());
+        let mut running = self.start(&mut command, name)?;
+        running.url = format!("http://{address}/mcp");
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
+            running.is_alive_before(deadline, name)?;
+        }
+        Ok(running)
+    }
+
+    fn start(&self, command: &mut Command, name: &str) -> Result<Running> {
+        let log = File::create(self.file(&format!("{name}.log")))?;
+        let child = self.isolate(command).stdin(Stdio::null()).stderr(log).spawn();
+        Ok(Running { child: child.with_context(|| format!("{name} did not start"))?, url: String::new() })
+    }
+
+    /// The fixture over stdio, as a server's entry.
+    pub fn fixture_entry(&self, era: &str) -> Result<Value> {
+        Ok(json!({ "command": program("toolbooth-fixture")?, "args": ["--stdio", "--era", era] }))
+    }
+
+    /// A gateway that is not started yet, with these servers. No call waits for a person's consent.
+    pub fn gateway(&self, name: &str, mut servers: Value) -> Result<Gateway> {
+        let mark = format!("{name}-{}", std::process::id());
+        for entry in servers.as_object_mut().into_iter().flat_map(|entries| entries.values_mut()) {
+            entry["requires_consent"] = false.into();
+            if entry["command"].is_string() {
+                entry["env"][MARK] = mark.as_str().into();
+            }
+        }
+        let config = self.file(&format!("{name}.json"));
+        let content = json!({ "exposure": { "mode": "full" }, "servers": servers });
+        fs::write(&config, format!("{content:#}\n"))?;
+        let data = self.file(&format!("{name}-data"));
+        Ok(Gateway { program: program("toolbooth")?, name: name.to_owned(), config, data, mark })
+    }
+
+    /// Starts a gateway, and waits until it lists these tools.
+    pub fn serve(&self, gateway: &Gateway, tools: &[&str]) -> Result<Running> {
+        let address = free_address()?;
+        let mut command = Command::new(&gateway.program);
+        command.arg("serve").args(gateway.arguments()).arg("--listen").arg(address.to_string());
+        // A server must never see this.
+        command.env("SECRET_OF_THE_HOST", "hidden");
+        let output = File::create(self.file(&format!("{}.out", gateway.name)))?;
+        let mut running = self.start(command.stdout(output), &gateway.name)?;
+        running.url = format!("http://{address}/mcp");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let listed = list_tools(address).unwrap_or_default();
+            if tools.iter().all(|tool| listed.contains(&format!("\"{tool}\""))) {
+                return Ok(running);
+            }
+            running.is_alive_before(deadline, &gateway.name)?;
+        }
+    }
+}
+
+/// A gateway's configuration and data.
+#[derive(Debug)]
+pub struct Gateway {
+    program: PathBuf,
+    name: String,
+    config: PathBuf,
+    data: PathBuf,
+    mark: String,
+}
+
+impl Gateway {
+    fn arguments(&self) -> [String; 4] {
+        let [config, data] = [&self.config, &self.data].map(|path| path.display().to_string());
+        ["--config".into(), config, "--data-dir".into(), data]
+    }
+
+    /// The command of `toolbooth stdio` on this configuration.
+    pub fn stdio_command(&self) -> Vec<String> {
+        let program = self.program.display().to_string();
+        [vec![program, "stdio".into()], self.arguments().to_vec()].concat()
+    }
+
+    /// The process of a gateway that `toolbooth stdio` started, and everything that descends from it.
+    pub fn started_by_stdio(&self) -> Result<(Pid, Family)> {
+        let presence =
+            fs::read(self.data.join("gateway.json")).context("no gateway was left behind to share")?;
+        let presence: Value = serde_json::from_slice(&presence)?;
+        let id =
+            presence["pid"].as_u64().and_then(|id| u32::try_from(id).ok()).context("it has no process id")?;
+        Ok((Pid::from_raw(i32::try_from(id)?), Family::of(id, &self.mark)))
+    }
+
+    /// Everything that descends from this gateway's process.
+    pub fn family(&self, running: &Running) -> Family {
+        Family::of(running.child.id(), &self.mark)
+    }
+}
+
+/// A program that runs until it is dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    /// Where it serves MCP.
+    pub url: String,
+}
+
+impl Running {
+    /// Ends it with a signal, and waits for it.
+    pub fn end(&mut self, signal: Signal) -> Result<()> {
+        let id = Pid::from_raw(i32::try_from(self.child.id())?);
+        kill(id, signal).context("it cannot be told to end")?;
+        wait(&mut self.child, FAREWELL).map(|_| ())
+    }
+
+    fn is_alive_before(&mut self, deadline: Instant, name: &str) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("{name} ended with {status}; see its log under target/interop");
+        }
+        if Instant::now() > deadline {
+            bail!("{name} was not ready within {} s; see its log under target/interop", PATIENCE.as_secs());
+        }
+        thread::sleep(Duration::from_millis(100));
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way nothing is left behind.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// An address that nobody listens on right now.
+fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
+    Ok(listener.local_addr()?)
+}
+
+/// The gateway's answer to `tools/list`, as text.
+fn list_tools(address: SocketAddr) -> Result<String> {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "xtask", "version": "0" },
+        "io.modelcontextprotocol/clientCapabilities": {}
+    });
+    let params = json!({ "_meta": meta });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params }).to_string();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: tools/list\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(MOST_BYTES).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
