@@ -16,10 +16,6 @@ mod render;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Calls allocate many short-lived buffers of a few kilobytes, which the system's allocator is slow at.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
     match words.nth(1) {

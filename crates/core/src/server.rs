@@ -46,6 +46,8 @@ pub struct ServerEntry {
     pub health_check_interval: Duration,
     /// What happens when it goes away.
     pub restart: Restart,
+    /// Which era of the protocol is spoken with it.
+    pub era: EraChoice,
     /// The level that callers' compliance rules are held against.
     pub compliance_level: Option<String>,
 }
@@ -235,6 +237,19 @@ impl Inject {
     }
 }
 
+/// Which era of the protocol is spoken with a server that knows both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EraChoice {
+    /// The newest that the server speaks.
+    #[default]
+    Auto,
+    /// Sessions (2025-11-25 and older), for servers whose tools ask only there.
+    Legacy,
+    /// Stateless (2026-07-28).
+    Modern,
+}
+
 /// What happens when a server goes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -272,6 +287,7 @@ impl ServerEntry {
             connect_timeout: Duration::from_secs(30),
             health_check_interval: Duration::from_secs(60),
             restart: Restart::Backoff,
+            era: EraChoice::Auto,
             compliance_level: None,
         }
     }

@@ -1,8 +1,49 @@
 //! What a call or an inquiry came to.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 use toolbooth_core::json::RawJson;
 use toolbooth_upstream::ResultStream;
 use toolbooth_wire::{Era, RpcError};
+
+/// What one look at a result showed, so that nobody has to look again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResultFacts {
+    /// The tool says that it failed.
+    pub is_error: bool,
+    /// It has structured content that is no object.
+    pub odd_structure: bool,
+    /// It has `_meta`, or members that only modern clients know.
+    pub has_extras: bool,
+}
+
+/// The members of a result that decide what becomes of it.
+#[derive(Deserialize)]
+pub(crate) struct ResultLook<'a> {
+    #[serde(borrow, default, rename = "resultType")]
+    pub(crate) kind: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "isError")]
+    is_error: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "structuredContent")]
+    structured: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "ttlMs")]
+    ttl: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "cacheScope")]
+    scope: Option<&'a RawValue>,
+}
+
+impl ResultLook<'_> {
+    pub(crate) fn facts(&self) -> ResultFacts {
+        ResultFacts {
+            is_error: self.is_error.is_some_and(|flag| flag.get() == "true"),
+            odd_structure: self.structured.is_some_and(|value| !value.get().starts_with('{')),
+            has_extras: self.kind.is_some() || self.meta.is_some() || self.ttl.is_some() || self.scope.is_some(),
+        }
+    }
+}
 
 /// An answer for a door to write down in its client's era.
 #[derive(Debug)]
@@ -13,6 +54,8 @@ pub enum Answer {
         result: RawJson,
         /// The era of the server that gave it.
         era: Era,
+        /// What was seen in it.
+        facts: ResultFacts,
     },
     /// A long finished result, not read.
     Stream {

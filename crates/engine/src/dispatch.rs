@@ -1,6 +1,6 @@
 //! Stage 8, dispatch: one deadline over all attempts, rounds and providers.
 
-use crate::answer::Answer;
+use crate::answer::{Answer, ResultFacts, ResultLook};
 use crate::engine::Engine;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -110,12 +110,14 @@ impl Engine {
             PeerAnswer::Whole(Err(error)) => return Ok(Answer::Error(error)),
             PeerAnswer::Whole(Ok(result)) => result,
         };
-        if era == Era::Legacy {
-            return Ok(Answer::Result { result, era });
-        }
-        let kind = result.member("resultType");
-        match kind.as_ref().and_then(RawJson::string).as_deref() {
-            None | Some("complete" | "task") => Ok(Answer::Result { result, era }),
+        // A result that is no object, or odd in these members, is passed on as it is.
+        let (kind, facts) = match result.read::<ResultLook<'_>>() {
+            Ok(look) => (look.kind.as_ref().map(|kind| kind.to_string()), look.facts()),
+            Err(_) => (None, ResultFacts { has_extras: true, ..ResultFacts::default() }),
+        };
+        match kind.as_deref() {
+            _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts }),
+            None | Some("complete" | "task") => Ok(Answer::Result { result, era, facts }),
             Some("input_required") => Ok(Answer::InputRequired {
                 requests: result.member("inputRequests"),
                 state: result.member("requestState"),

@@ -16,7 +16,7 @@ pub mod record;
 pub mod state;
 mod subscriptions;
 
-pub use answer::Answer;
+pub use answer::{Answer, ResultFacts};
 pub use call::CallRequest;
 pub use changes::Change;
 pub use dispatch::Rounds;

@@ -8,9 +8,8 @@ use crate::state::LIFETIME;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::mpsc;
 use toolbooth_core::fault::Problem;
-use toolbooth_upstream::{LinkEvent, Question};
+use toolbooth_upstream::{LinkEvents, Question};
 
 /// How many calls may wait at once.
 const MAX_PARKED: usize = 4096;
@@ -20,7 +19,7 @@ pub struct Ongoing {
     /// Gives the answer; dropping it cancels the call.
     pub work: Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>,
     /// Progress, log messages and questions.
-    pub events: mpsc::Receiver<LinkEvent>,
+    pub events: LinkEvents,
 }
 
 impl std::fmt::Debug for Ongoing {

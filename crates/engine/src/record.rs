@@ -73,12 +73,8 @@ impl Record {
     /// Notes how the call ended.
     pub fn close(&mut self, answer: &Result<Answer, Problem>) {
         let counter = match answer {
-            Ok(Answer::Result { result, .. }) => {
-                // Only short results are looked into: long ones are rarely errors, and reading costs.
-                let is_error = result.as_bytes().len() < 64 * 1024
-                    && result.member("isError").is_some_and(|flag| flag.as_str() == "true");
-                if is_error { &self.tally.tool_errors } else { &self.tally.done }
-            }
+            Ok(Answer::Result { facts, .. }) if facts.is_error => &self.tally.tool_errors,
+            Ok(Answer::Result { .. }) => &self.tally.done,
             Ok(Answer::Stream { .. } | Answer::InputRequired { .. }) => &self.tally.done,
             Ok(Answer::Error(_)) => &self.tally.tool_errors,
             Err(problem) if problem.blame == Blame::Caller => &self.tally.refused,

@@ -49,6 +49,9 @@ pub struct Connection {
     pub(crate) loudness: AtomicU64,
 }
 
+/// The capabilities by which a server may ask a client something.
+pub(crate) const ASKABLE: [&str; 3] = ["elicitation", "sampling", "roots"];
+
 /// Log levels, most talkative first.
 pub const LOG_LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
@@ -123,15 +126,16 @@ impl Connection {
     /// Asks the server. Dropping the future cancels the request there too.
     pub async fn ask(&self, ask: Ask<'_>, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
         self.last_used_ms.store(elapsed_ms(self.opened), Ordering::Relaxed);
+        let asking = self.asking_for(ask.client);
         let _turn = match &self.turns {
-            Some(turns) => {
+            Some(turns) if asking == Asking::Allowed => {
                 let turn = turns.acquire().await.ok();
                 *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.clone());
                 turn
             }
-            None => None,
+            _ => None,
         };
-        self.peer.request(self.outbound(ask), link).await
+        self.peer.request(self.outbound(ask, asking), link).await
     }
 
     /// Asks, and takes a server's error for ours.
@@ -142,7 +146,13 @@ impl Connection {
         }
     }
 
-    fn outbound(&self, ask: Ask<'_>) -> Outbound {
+    /// Whether the server may ask this client anything at all.
+    fn asking_for(&self, client: &ClientFacts) -> Asking {
+        let can_answer = ASKABLE.iter().any(|capability| client.can(capability));
+        if self.asking == Asking::Allowed && can_answer { Asking::Allowed } else { Asking::No }
+    }
+
+    fn outbound(&self, ask: Ask<'_>, asking: Asking) -> Outbound {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let token = (ask.progress == Progress::Wanted).then_some(id);
         let mut headers = ask.headers;
@@ -156,7 +166,7 @@ impl Connection {
             }
         }
         let params = self.write_params(&ask.params, ask.client, ask.meta, token);
-        Outbound { id, method: ask.method, params, name, headers, reading: ask.reading, asking: self.asking }
+        Outbound { id, method: ask.method, params, name, headers, reading: ask.reading, asking }
     }
 
     fn mirror_arguments(

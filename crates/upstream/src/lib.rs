@@ -24,7 +24,7 @@ pub mod websocket;
 
 pub use connection::Connection;
 pub use error::UpstreamError;
-pub use link::{CallLink, LinkEvent, Question};
+pub use link::{CallLink, LinkEvent, LinkEvents, Question};
 pub use peer::{Notice, PeerAnswer, ResultStream};
 pub use state::{ServerState, StateReport};
 pub use supervisor::{Context, ServerEvent, Supervised};

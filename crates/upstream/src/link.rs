@@ -1,8 +1,12 @@
 //! The link between a call under way and its client: progress, log messages and questions.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use tokio::sync::{mpsc, oneshot};
+use futures_util::task::AtomicWaker;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use tokio::sync::oneshot;
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
@@ -51,8 +55,72 @@ pub struct Question {
 /// The server's side of the link. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct CallLink {
-    events: mpsc::Sender<LinkEvent>,
-    signs: Arc<Signs>,
+    shared: Arc<Shared>,
+}
+
+/// The client's side of the link.
+#[derive(Debug)]
+pub struct LinkEvents {
+    shared: Arc<Shared>,
+}
+
+/// What both sides share. Most calls never say anything, so nothing is allocated before they do.
+#[derive(Debug, Default)]
+struct Shared {
+    events: Mutex<VecDeque<LinkEvent>>,
+    waker: AtomicWaker,
+    nobody_listens: AtomicBool,
+    signs: Signs,
+}
+
+impl Shared {
+    fn events(&self) -> MutexGuard<'_, VecDeque<LinkEvent>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues an event, unless nobody listens or too many wait.
+    fn send(&self, event: LinkEvent) -> Result<(), LinkEvent> {
+        if self.nobody_listens.load(Ordering::Acquire) {
+            return Err(event);
+        }
+        {
+            let mut events = self.events();
+            if events.len() >= BACKLOG {
+                return Err(event);
+            }
+            events.push_back(event);
+        }
+        self.waker.wake();
+        Ok(())
+    }
+}
+
+impl LinkEvents {
+    /// The next event. Waits for ever if none comes; dropping the future loses nothing.
+    pub async fn recv(&mut self) -> Option<LinkEvent> {
+        poll_fn(|cx| {
+            // Registered first, so that an event queued in between wakes us.
+            self.shared.waker.register(cx.waker());
+            match self.shared.events().pop_front() {
+                Some(event) => Poll::Ready(Some(event)),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// The next event, if one waits.
+    pub fn try_recv(&mut self) -> Option<LinkEvent> {
+        self.shared.events().pop_front()
+    }
+}
+
+impl Drop for LinkEvents {
+    fn drop(&mut self) {
+        self.shared.nobody_listens.store(true, Ordering::Release);
+        // Questions that wait are answered by being dropped.
+        self.shared.events().clear();
+    }
 }
 
 /// Signs of life that put a deadline off.
@@ -64,36 +132,36 @@ struct Signs {
 
 /// Counts a question as open for as long as it lives.
 #[derive(Debug)]
-struct OpenQuestion(Arc<Signs>);
+struct OpenQuestion(Arc<Shared>);
 
 impl OpenQuestion {
-    fn new(signs: Arc<Signs>) -> Self {
-        signs.questions.fetch_add(1, Ordering::Relaxed);
-        Self(signs)
+    fn new(shared: Arc<Shared>) -> Self {
+        shared.signs.questions.fetch_add(1, Ordering::Relaxed);
+        Self(shared)
     }
 }
 
 impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        self.0.questions.fetch_sub(1, Ordering::Relaxed);
+        self.0.signs.questions.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl CallLink {
     /// A link, and the client's side of it.
-    pub fn new() -> (Self, mpsc::Receiver<LinkEvent>) {
-        let (events, receiver) = mpsc::channel(BACKLOG);
-        (Self { events, signs: Arc::default() }, receiver)
+    pub fn new() -> (Self, LinkEvents) {
+        let shared = Arc::<Shared>::default();
+        (Self { shared: shared.clone() }, LinkEvents { shared })
     }
 
     /// How much progress there has been.
     pub fn progress_seen(&self) -> u32 {
-        self.signs.progress.load(Ordering::Relaxed)
+        self.shared.signs.progress.load(Ordering::Relaxed)
     }
 
     /// Whether the client has been asked something and has not answered yet.
     pub fn waits_for_client(&self) -> bool {
-        self.signs.questions.load(Ordering::Relaxed) > 0
+        self.shared.signs.questions.load(Ordering::Relaxed) > 0
     }
 
     /// A link nobody listens to: for the gateway's own requests.
@@ -103,21 +171,21 @@ impl CallLink {
 
     /// Passes progress on. A client that does not keep up loses progress, never the result.
     pub fn progress(&self, params: RawJson) {
-        self.signs.progress.fetch_add(1, Ordering::Relaxed);
-        let _ = self.events.try_send(LinkEvent::Progress(params));
+        self.shared.signs.progress.fetch_add(1, Ordering::Relaxed);
+        let _ = self.shared.send(LinkEvent::Progress(params));
     }
 
     /// Passes a log message on, likewise.
     pub fn log(&self, params: RawJson) {
-        let _ = self.events.try_send(LinkEvent::Log(params));
+        let _ = self.shared.send(LinkEvent::Log(params));
     }
 
     /// Puts a question to the client at once, so that questions keep their order; the answer is awaited later.
     pub fn question(&self, method: &str, params: Option<RawJson>) -> Asked {
-        let open = OpenQuestion::new(self.signs.clone());
+        let open = OpenQuestion::new(self.shared.clone());
         let (reply, answer) = oneshot::channel();
         let question = Question { method: method.to_owned(), params, reply };
-        match self.events.try_send(LinkEvent::Question(question)) {
+        match self.shared.send(LinkEvent::Question(question)) {
             Ok(()) => Asked { answer: Ok(answer), _open: open },
             Err(_) => {
                 let error = RpcError::new(METHOD_NOT_FOUND, format!("nobody is there to answer {method}"));
@@ -128,7 +196,7 @@ impl CallLink {
 
     /// Notes that the server has taken a subscription on.
     pub fn acknowledge(&self) {
-        let _ = self.events.try_send(LinkEvent::Acknowledged);
+        let _ = self.shared.send(LinkEvent::Acknowledged);
     }
 
     /// Asks the client and waits for the answer.

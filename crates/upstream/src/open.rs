@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::secret::SecretText;
-use toolbooth_core::server::{Remote, ServerEntry, Transport};
+use toolbooth_core::server::{EraChoice, Remote, ServerEntry, Transport};
 use toolbooth_wire::Era;
 
 /// What connections need from the gateway's surroundings, read once at start.
@@ -59,9 +59,10 @@ impl Surroundings {
         let entry = request.entry;
         let mut opening = Opening {
             server: entry.name.to_string(),
-            hint: match entry.transport {
-                Transport::Sse(_) => Some(Era::Legacy), // The transport is older than the modern era.
-                _ => request.hint,
+            hint: match (&entry.transport, entry.era) {
+                (Transport::Sse(_), _) | (_, EraChoice::Legacy) => Some(Era::Legacy),
+                (_, EraChoice::Modern) => Some(Era::Modern),
+                (_, EraChoice::Auto) => request.hint,
             },
             capabilities: request.capabilities.clone(),
             patience: entry.connect_timeout,

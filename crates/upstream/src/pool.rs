@@ -1,9 +1,10 @@
 //! The connections of one server: one for the gateway itself, others where callers may not share.
 //!
-//! A legacy server is told once what its client can do, so callers whose clients differ in that get
-//! connections of their own. A modern server is told with every request.
+//! A legacy server is told once what its client can do. The gateway's own connection tells it of everything
+//! that can be bridged, as some servers offer tools only then. Callers who may not share it, and over HTTP
+//! clients that can do less, get connections of their own. A modern server is told with every request.
 
-use crate::connection::{Connection, SharedConnection};
+use crate::connection::{ASKABLE, Connection, SharedConnection};
 use crate::error::UpstreamError;
 use crate::http::Credential;
 use crate::open::{OpenRequest, Surroundings};
@@ -80,7 +81,7 @@ impl Pool {
 
     /// Opens the gateway's own connection.
     pub async fn open_primary(&self, hint: Option<Era>) -> Result<SharedConnection, UpstreamError> {
-        let connection = Arc::new(self.open(hint, RawJson::empty_object(), self.notices.clone()).await?);
+        let connection = Arc::new(self.open(hint, everything_askable(), self.notices.clone()).await?);
         self.primary.store(Some(connection.clone()));
         Ok(connection)
     }
@@ -116,11 +117,15 @@ impl Pool {
             });
         };
         let sharing = sharing_key(self.entry.share, caller);
-        let asked = match primary.era {
-            Era::Modern => RawJson::empty_object(),
-            Era::Legacy => askable(client),
+        let asked = match (primary.era, primary.turns.is_some()) {
+            (Era::Modern, _) => RawJson::empty_object(),
+            // One process serves all clients of its owner: state kept there is seen by all of them. What a
+            // client cannot be asked is refused when it is asked.
+            (Era::Legacy, true) if sharing.is_empty() => everything_askable(),
+            (Era::Legacy, _) => askable(client),
         };
-        if sharing.is_empty() && asked.as_str() == "{}" {
+        let own = sharing.is_empty() && (primary.era == Era::Modern || primary.turns.is_some());
+        if own && !primary.is_held_up() {
             return Ok(primary);
         }
         let key = self.free_key(&sharing, asked.as_str());
@@ -222,10 +227,15 @@ fn sharing_key(share: Share, caller: &Caller) -> String {
     }
 }
 
+/// All that a server may ask through the gateway. Some servers offer tools only to clients that can be asked.
+fn everything_askable() -> RawJson {
+    RawJson::trusted(&br#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#[..])
+}
+
 /// The part of a client's capabilities by which a server may ask it something.
 fn askable(client: &ClientFacts) -> RawJson {
     let mut writer = ObjectWriter::default();
-    for capability in ["elicitation", "sampling", "roots"] {
+    for capability in ASKABLE {
         if let Some(value) = client.capabilities.member(capability).filter(RawJson::is_object) {
             writer.raw(capability, &value);
         }

@@ -1,7 +1,7 @@
 //! The fields of a server entry as people write them, every spelling included.
 
 use super::shapes::{
-    AuthNames, AuthShape, IdempotencyShape, InjectShape, OAuthShape, RestartNames, Scalar, ShareNames,
+    AuthNames, AuthShape, IdempotencyShape, InjectShape, OAuthShape, EraNames, RestartNames, Scalar, ShareNames,
     SideEffectNames, ToolsShape, TransportNames,
 };
 use crate::fields::{OneOrMany, ScalarField, Seconds, SecretField, TextOrTexts, Time};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
-use toolbooth_core::server::{Restart, Share, SideEffects};
+use toolbooth_core::server::{EraChoice, Restart, Share, SideEffects};
 
 /// One server entry as written. Every field is optional; what must be there depends on the others.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -155,6 +155,9 @@ pub(crate) struct ServerFile {
     /// What happens when it goes away.
     #[schemars(with = "Option<RestartNames>")]
     pub restart: Option<Restart>,
+    /// Which era of the protocol is spoken with a server that knows both.
+    #[schemars(with = "Option<EraNames>")]
+    pub era: Option<EraChoice>,
 
     /// Lay this entry over an earlier one of its name, field by field.
     pub merge: Option<bool>,

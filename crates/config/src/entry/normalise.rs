@@ -192,6 +192,7 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
         connect_timeout,
         health_check_interval,
         restart,
+        era,
         merge: _,    // settled when layers were merged
         enforced: _, // the same
     } = file;
@@ -236,6 +237,7 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
         connect_timeout: connect_timeout.map_or(Duration::from_secs(30), |field| field.0),
         health_check_interval: health_check_interval.map_or(Duration::from_secs(60), |field| field.0),
         restart: restart.unwrap_or(Restart::Backoff),
+        era: era.unwrap_or_default(),
         compliance_level,
     })
 }

@@ -51,6 +51,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         connect_timeout,
         health_check_interval,
         restart,
+        era,
         compliance_level,
     } = entry;
     let ToolDefaults {
@@ -91,6 +92,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         "connect_timeout": seconds(*connect_timeout),
         "health_check_interval": seconds(*health_check_interval),
         "restart": restart,
+        "era": era,
         "compliance_level": compliance_level,
     });
     if let (Json::Object(out), Json::Object(rest)) = (&mut out, rest) {

@@ -110,6 +110,7 @@ fn every_field_of_the_table_is_taken_over() {
           "connect_timeout": 0.5,
           "health_check_interval": 0,
           "restart": "never",
+          "era": "auto",
           "compliance_level": "HIPAA",
           "state": "ready",
           "origin": "work/mcp.json:1:14 (command line)"

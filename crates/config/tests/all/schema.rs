@@ -57,6 +57,7 @@ fn the_schema_covers_every_section_and_every_server_field() {
         "connect_timeout",
         "health_check_interval",
         "restart",
+        "era",
         "compliance_level",
         "merge",
         "enforced",

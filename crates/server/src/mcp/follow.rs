@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
-use toolbooth_engine::Answer;
+use toolbooth_engine::{Answer, ResultFacts};
 use toolbooth_engine::parked::{Ongoing, Parked};
 use toolbooth_engine::state::{Binding, Meaning};
 use toolbooth_upstream::connection::LOG_LEVELS;
@@ -155,7 +155,7 @@ impl Following {
                 Woke::Event(event) => self.heard(event),
                 Woke::Outcome(outcome) => {
                     if let Some(mut ongoing) = self.ongoing.take() {
-                        while let Ok(event) = ongoing.events.try_recv() {
+                        while let Some(event) = ongoing.events.try_recv() {
                             self.heard(event);
                         }
                     }
@@ -262,8 +262,8 @@ impl Following {
 
     fn finish(&mut self, outcome: Result<Answer, Problem>) -> Final {
         match outcome {
-            Ok(Answer::Result { result, era }) => {
-                Final::Result(translate::result(&result, era, &self.client, self.method))
+            Ok(Answer::Result { result, era, facts }) => {
+                Final::Result(translate::result(&result, era, facts, &self.client, self.method))
             }
             Ok(Answer::Stream { stream, era }) => Final::Stream(stream, translate::stream_prefix(era, &self.client)),
             Ok(Answer::Error(error)) => Final::Error(translate::error(error, &self.client, self.method)),
@@ -279,7 +279,7 @@ impl Following {
             Err(problem) => match translate::problem(&problem, self.method) {
                 Told::Error(error) => Final::Error(translate::error(error, &self.client, self.method)),
                 Told::Result(result) => {
-                    Final::Result(translate::result(&result, Era::Legacy, &self.client, self.method))
+                    Final::Result(translate::result(&result, Era::Legacy, ResultFacts::default(), &self.client, self.method))
                 }
             },
         }

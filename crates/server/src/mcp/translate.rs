@@ -4,6 +4,7 @@ use super::client::Client;
 use bytes::Bytes;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object};
+use toolbooth_engine::ResultFacts;
 use toolbooth_wire::codes::{
     INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED, RESOURCE_NOT_FOUND, RpcError, UPSTREAM_FAILED,
 };
@@ -14,12 +15,13 @@ use toolbooth_wire::{Era, Revision};
 pub const CACHE_HINTS: &[u8] = b",\"resultType\":\"complete\",\"ttlMs\":30000,\"cacheScope\":\"private\"}";
 
 /// Writes a server's result for a client.
-pub fn result(result: &RawJson, from: Era, client: &Client, method: &str) -> RawJson {
-    match (client.era(), from) {
-        (Era::Modern, Era::Modern) => complete_modern(result, method),
-        (Era::Modern, Era::Legacy) => complete_modern(result, method),
-        (Era::Legacy, Era::Modern) => for_revision(&strip_modern(result), client.revision, method),
-        (Era::Legacy, Era::Legacy) => for_revision(result, client.revision, method),
+pub fn result(result: &RawJson, from: Era, facts: ResultFacts, client: &Client, method: &str) -> RawJson {
+    match client.era() {
+        Era::Modern => complete_modern(result, method),
+        Era::Legacy if from == Era::Modern && facts.has_extras => {
+            for_revision(&strip_modern(result), facts, client.revision, method)
+        }
+        Era::Legacy => for_revision(result, facts, client.revision, method),
     }
 }
 
@@ -63,9 +65,9 @@ pub fn stream_prefix(from: Era, client: &Client) -> Option<Bytes> {
 }
 
 /// Content that older revisions do not know becomes text.
-fn for_revision(result: &RawJson, revision: Revision, method: &str) -> RawJson {
+fn for_revision(result: &RawJson, facts: ResultFacts, revision: Revision, method: &str) -> RawJson {
     if revision == Revision::NEWEST_LEGACY || method != "tools/call" {
-        return without_odd_structure(result);
+        return if facts.odd_structure { without_odd_structure(result) } else { result.clone() };
     }
     let Some(content) = result.member("content").and_then(|content| content.elements().ok()) else {
         return result.clone();
@@ -182,7 +184,8 @@ mod tests {
         ];
         for (from, revision, method, given, expected) in cases {
             let given = RawJson::parse(given.to_owned()).expect("JSON");
-            assert_eq!(result(&given, from, &client(revision), method).as_str(), expected);
+            let facts = ResultFacts { has_extras: true, odd_structure: given.as_str().contains(":[1]"), is_error: false };
+            assert_eq!(result(&given, from, facts, &client(revision), method).as_str(), expected);
         }
     }
 }
