@@ -310,7 +310,10 @@ pub enum Edit {
 }
 
 /// Rewrites some members of an object and leaves all others, and their order, untouched.
-pub fn edit_object(object: &RawJson, mut decide: impl FnMut(&str, &RawJson) -> Edit) -> Result<RawJson, JsonError> {
+pub fn edit_object(
+    object: &RawJson,
+    mut decide: impl FnMut(&str, &RawJson) -> Edit,
+) -> Result<RawJson, JsonError> {
     let mut writer = ObjectWriter::with_capacity(object.as_bytes().len() + 64);
     for Member { key, value } in object.members()? {
         match decide(&key, &value) {

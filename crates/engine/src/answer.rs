@@ -40,7 +40,10 @@ impl ResultLook<'_> {
         ResultFacts {
             is_error: self.is_error.is_some_and(|flag| flag.get() == "true"),
             odd_structure: self.structured.is_some_and(|value| !value.get().starts_with('{')),
-            has_extras: self.kind.is_some() || self.meta.is_some() || self.ttl.is_some() || self.scope.is_some(),
+            has_extras: self.kind.is_some()
+                || self.meta.is_some()
+                || self.ttl.is_some()
+                || self.scope.is_some(),
         }
     }
 }

@@ -33,7 +33,9 @@ pub fn read(text: &RawJson) -> Option<Discovery> {
     Some(Discovery {
         capabilities: text.member("capabilities"),
         server_info: text.member("serverInfo"),
-        instructions: text.member("instructions").and_then(|value| value.string().map(|text| text.into_owned())),
+        instructions: text
+            .member("instructions")
+            .and_then(|value| value.string().map(|text| text.into_owned())),
         tools: list("tools")?,
         prompts: list("prompts")?,
         resources: list("resources")?,

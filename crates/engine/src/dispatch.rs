@@ -86,7 +86,9 @@ impl Engine {
                         continue;
                     };
                     match put_questions(&requests, link).await {
-                        Ok(responses) => round = Round { input_responses: Some(responses), request_state: state },
+                        Ok(responses) => {
+                            round = Round { input_responses: Some(responses), request_state: state }
+                        }
                         Err(error) => {
                             tracing::debug!("a question of `{server}` was not answered: {}", error.message);
                             return Ok(Answer::Error(error));
@@ -103,7 +105,11 @@ impl Engine {
     }
 
     /// Reads an answer as deep as the era demands.
-    pub(crate) fn read_answer(&self, answer: PeerAnswer, connection: &Connection) -> Result<Answer, UpstreamError> {
+    pub(crate) fn read_answer(
+        &self,
+        answer: PeerAnswer,
+        connection: &Connection,
+    ) -> Result<Answer, UpstreamError> {
         let era = connection.era;
         let result = match answer {
             PeerAnswer::Stream(stream) => return Ok(Answer::Stream { stream, era }),
@@ -155,7 +161,10 @@ impl Engine {
                     end = (Instant::now() + allowed).min(hard_end);
                 }
                 Err(_) => {
-                    return Err(UpstreamError::Timeout { server: server.name.to_string(), after: started.elapsed() });
+                    return Err(UpstreamError::Timeout {
+                        server: server.name.to_string(),
+                        after: started.elapsed(),
+                    });
                 }
             }
         }
@@ -164,7 +173,9 @@ impl Engine {
 
 /// Asks the client every question of a modern server, at once, and gathers the answers by key.
 pub(crate) async fn put_questions(requests: &RawJson, link: &CallLink) -> Result<RawJson, RpcError> {
-    let members = requests.members().map_err(|_| RpcError::new(toolbooth_wire::codes::INTERNAL_ERROR, "unreadable questions"))?;
+    let members = requests
+        .members()
+        .map_err(|_| RpcError::new(toolbooth_wire::codes::INTERNAL_ERROR, "unreadable questions"))?;
     let answers = members.iter().map(|member| async move {
         let method = member.value.member("method");
         let method = method.as_ref().and_then(RawJson::string).unwrap_or_default();

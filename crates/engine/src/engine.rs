@@ -111,8 +111,11 @@ impl Engine {
         let (events, news) = mpsc::channel(1024);
         let (parts, inbox) = mpsc::channel(64);
         let (changes, _) = broadcast::channel(CHANGE_BACKLOG);
-        let context =
-            Context { surroundings: Arc::new(surroundings), events, slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)) };
+        let context = Context {
+            surroundings: Arc::new(surroundings),
+            events,
+            slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
+        };
         let engine = Arc::new(Self {
             options,
             store,
@@ -146,7 +149,9 @@ impl Engine {
         let mut parts = Vec::new();
         for ServerPlan { name, hash, standing } in plans {
             let earlier = match before.get(&name) {
-                Some(Managed::Running { hash: running, server }) if *running == hash && matches!(standing, Standing::Run(..)) => {
+                Some(Managed::Running { hash: running, server })
+                    if *running == hash && matches!(standing, Standing::Run(..)) =>
+                {
                     applied.unchanged += 1;
                     after.insert(name, Managed::Running { hash, server: server.clone() });
                     continue;
@@ -167,7 +172,11 @@ impl Engine {
                     if let Some((_, discovery)) = found {
                         parts.push(Part::Cached { entry: entry.clone(), discovery: discovery.clone() });
                     }
-                    if earlier { applied.restarted.push(name.clone()) } else { applied.added.push(name.clone()) }
+                    if earlier {
+                        applied.restarted.push(name.clone())
+                    } else {
+                        applied.added.push(name.clone())
+                    }
                     let hint = found.and_then(|(era, _)| *era);
                     let server = Supervised::start(entry, hint, credential, &self.context);
                     after.insert(name, Managed::Running { hash, server });
@@ -197,7 +206,8 @@ impl Engine {
             matches!(plan.standing, Standing::Run(..))
                 && !matches!(before.get(&plan.name), Some(Managed::Running { hash, .. }) if *hash == plan.hash)
         };
-        let starting: Vec<&ServerName> = plans.iter().filter(|plan| starts(plan)).map(|plan| &plan.name).collect();
+        let starting: Vec<&ServerName> =
+            plans.iter().filter(|plan| starts(plan)).map(|plan| &plan.name).collect();
         if starting.is_empty() {
             return Ok(HashMap::new());
         }
@@ -333,7 +343,9 @@ async fn hear(engine: Weak<Engine>, mut news: mpsc::Receiver<ServerEvent>) {
                 let _ = engine.parts.send(Part::Discovered { server: server.clone(), discovery, era }).await;
                 engine.renew_subscriptions(&server);
             }
-            ServerEvent::ResourceUpdated { server, params } => engine.announce(Change::Resource { server, params }),
+            ServerEvent::ResourceUpdated { server, params } => {
+                engine.announce(Change::Resource { server, params })
+            }
         }
     }
 }

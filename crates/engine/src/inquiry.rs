@@ -56,7 +56,9 @@ impl Engine {
     pub async fn get_prompt(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let name = inquiry.text("name")?;
         let catalog = self.catalog();
-        let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else { return Err(unknown("prompt", &name)) };
+        let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
+            return Err(unknown("prompt", &name));
+        };
         let Offer { server, key, .. } = prompt.clone();
         let params = with_members(&inquiry.params, &[("name", RawJson::from_value(&*key))]);
         let params = params.map_err(|error| bad_params(error.to_string()))?;
@@ -87,22 +89,30 @@ impl Engine {
     /// `completion/complete`: the reference leads to the server.
     pub async fn complete(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let reference = inquiry.params.member("ref").ok_or_else(|| bad_params("`ref` is missing".into()))?;
-        let member = |key: &str| reference.member(key).as_ref().and_then(RawJson::string).map(|text| text.into_owned());
+        let member = |key: &str| {
+            reference.member(key).as_ref().and_then(RawJson::string).map(|text| text.into_owned())
+        };
         match (member("type").as_deref(), member("name"), member("uri")) {
             (Some("ref/prompt"), Some(name), _) => {
                 let catalog = self.catalog();
-                let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else { return Err(unknown("prompt", &name)) };
+                let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
+                    return Err(unknown("prompt", &name));
+                };
                 let Offer { server, key, .. } = prompt.clone();
                 let renamed = with_members(&reference, &[("name", RawJson::from_value(&*key))]);
-                let params = renamed.and_then(|reference| with_members(&inquiry.params, &[("ref", reference)]));
+                let params =
+                    renamed.and_then(|reference| with_members(&inquiry.params, &[("ref", reference)]));
                 let params = params.map_err(|error| bad_params(error.to_string()))?;
                 self.forward(&server.name, "completion/complete", &params, &inquiry, link).await
             }
             (Some("ref/resource"), _, Some(uri)) => {
-                let server = self.template_server(&uri, &inquiry.caller).ok_or_else(|| unknown("resource", &uri))?;
+                let server =
+                    self.template_server(&uri, &inquiry.caller).ok_or_else(|| unknown("resource", &uri))?;
                 self.forward(&server, "completion/complete", &inquiry.params, &inquiry, link).await
             }
-            _ => Err(bad_params("`ref` must be a ref/prompt with a name or a ref/resource with a uri".into())),
+            _ => {
+                Err(bad_params("`ref` must be a ref/prompt with a name or a ref/resource with a uri".into()))
+            }
         }
     }
 
@@ -128,7 +138,9 @@ impl Engine {
         let forwarding = self.forward_rounds(server, method, params, inquiry, link);
         match tokio::time::timeout(allowed.max(self.options().max_call), forwarding).await {
             Ok(answer) => answer.map_err(|error| Problem::of(&error)),
-            Err(_) => Err(Problem::of(&UpstreamError::Timeout { server: server.to_string(), after: allowed })),
+            Err(_) => {
+                Err(Problem::of(&UpstreamError::Timeout { server: server.to_string(), after: allowed }))
+            }
         }
     }
 
@@ -155,9 +167,13 @@ impl Engine {
             };
             let answer = connection.ask(ask, link).await?;
             match self.read_answer(answer, &connection)? {
-                Answer::InputRequired { requests: Some(requests), state, .. } if inquiry.rounds == Rounds::Driven => {
+                Answer::InputRequired { requests: Some(requests), state, .. }
+                    if inquiry.rounds == Rounds::Driven =>
+                {
                     match put_questions(&requests, link).await {
-                        Ok(responses) => round = Round { input_responses: Some(responses), request_state: state },
+                        Ok(responses) => {
+                            round = Round { input_responses: Some(responses), request_state: state }
+                        }
                         Err(error) => return Ok(Answer::Error(error)),
                     }
                 }

@@ -111,7 +111,8 @@ impl CatalogKeeper {
         // Names of others stay theirs. The published index answers for all but the newest news.
         let taken = |name: &str| {
             published.exposed(name).is_some_and(|tool| {
-                tool.server.name != entry.name && others.iter().any(|part| part.entry.name == tool.server.name)
+                tool.server.name != entry.name
+                    && others.iter().any(|part| part.entry.name == tool.server.name)
             })
         };
         let part = admit(entry, discovery, &engine.options().naming, &taken);

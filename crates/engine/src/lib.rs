@@ -3,8 +3,8 @@
 //! Start reading at [`call`]. Knows neither axum nor clap.
 
 pub mod answer;
-pub mod call;
 mod cached;
+pub mod call;
 pub mod changes;
 mod dispatch;
 pub mod engine;

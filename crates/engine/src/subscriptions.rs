@@ -56,7 +56,8 @@ impl Engine {
         client: &ClientFacts,
         uri: &str,
     ) -> Result<(), SubscribeError> {
-        let server = self.servers_of_resource(uri, caller).into_iter().next().ok_or(SubscribeError::Unknown)?;
+        let server =
+            self.servers_of_resource(uri, caller).into_iter().next().ok_or(SubscribeError::Unknown)?;
         let key = (server.clone(), uri.to_owned());
         let first = {
             let mut wanted = self.subscriptions.wanted();
@@ -106,8 +107,13 @@ impl Engine {
 
     /// Subscribes anew at a server that came back.
     pub(crate) fn renew_subscriptions(self: &Arc<Self>, server: &ServerName) {
-        let uris: Vec<String> =
-            self.subscriptions.wanted().keys().filter(|(name, _)| name == server).map(|(_, uri)| uri.clone()).collect();
+        let uris: Vec<String> = self
+            .subscriptions
+            .wanted()
+            .keys()
+            .filter(|(name, _)| name == server)
+            .map(|(_, uri)| uri.clone())
+            .collect();
         if uris.is_empty() {
             return;
         }
@@ -131,7 +137,9 @@ impl Engine {
         let supervised = self.server(server).map_err(SubscribeError::Upstream)?;
         supervised.ready().await.map_err(SubscribeError::Upstream)?;
         let connection = match whose {
-            Some((caller, client)) => supervised.connection(caller, client).await.map_err(SubscribeError::Upstream)?,
+            Some((caller, client)) => {
+                supervised.connection(caller, client).await.map_err(SubscribeError::Upstream)?
+            }
             None => match supervised.pool.primary() {
                 Some(primary) => primary,
                 None => return Ok(()),
@@ -155,10 +163,10 @@ impl Engine {
         // Subscribed means that the server has said so: a change right after must not be missed.
         let _ = tokio::time::timeout(ACKNOWLEDGED_WITHIN, said.recv()).await;
         let key = (server.clone(), uri.to_owned());
-        if let Some(entry) = self.subscriptions.wanted().get_mut(&key) {
-            if let Some(earlier) = entry.listening.replace(task.abort_handle()) {
-                earlier.abort();
-            }
+        let mut wanted = self.subscriptions.wanted();
+        let earlier = wanted.get_mut(&key).and_then(|entry| entry.listening.replace(task.abort_handle()));
+        if let Some(earlier) = earlier {
+            earlier.abort();
         }
         Ok(())
     }

@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn strangers_are_turned_away() {
-        let guard = Guard { hosts: vec!["booth.example".into()], origins: vec!["https://app.example".into()] };
+        let guard =
+            Guard { hosts: vec!["booth.example".into()], origins: vec!["https://app.example".into()] };
         let cases: [(&[&str], &[&str], Option<u16>); 14] = [
             (&["127.0.0.1:8665"], &[], None),
             (&["localhost"], &[], None),

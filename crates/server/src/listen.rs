@@ -54,7 +54,10 @@ impl Fault for ListenError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::InUse { .. } => Some("another gateway may be running (`toolbooth servers`); or choose another port with --listen".into()),
+            Self::InUse { .. } => Some(
+                "another gateway may be running (`toolbooth servers`); or choose another port with --listen"
+                    .into(),
+            ),
             Self::Refused { .. } => Some("choose another address with --listen".into()),
         }
     }
@@ -95,7 +98,9 @@ pub async fn serve(listener: TcpListener, doors: Doors, stop: CancellationToken,
         let Ok(listener) = listener.try_clone() else { break };
         let (doors, stop) = (doors.clone(), stop.clone());
         let work = move || {
-            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+                return;
+            };
             runtime.block_on(async {
                 if let Ok(listener) = TcpListener::from_std(listener) {
                     accept(listener, doors, stop, staff.drain).await;
@@ -107,7 +112,8 @@ pub async fn serve(listener: TcpListener, doors: Doors, stop: CancellationToken,
     if let Ok(listener) = TcpListener::from_std(listener) {
         accept(listener, doors, stop, staff.drain).await;
     }
-    let joined = tokio::task::spawn_blocking(move || helpers.into_iter().for_each(|helper| drop(helper.join())));
+    let joined =
+        tokio::task::spawn_blocking(move || helpers.into_iter().for_each(|helper| drop(helper.join())));
     let _ = joined.await;
 }
 

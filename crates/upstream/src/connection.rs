@@ -7,8 +7,8 @@ use ::http::{HeaderName, HeaderValue};
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
@@ -95,7 +95,11 @@ pub struct Round {
 
 impl<'a> Ask<'a> {
     /// A request without anything special.
-    pub fn plain(method: &'static str, params: Vec<(&'static str, RawJson)>, client: &'a ClientFacts) -> Self {
+    pub fn plain(
+        method: &'static str,
+        params: Vec<(&'static str, RawJson)>,
+        client: &'a ClientFacts,
+    ) -> Self {
         Self {
             method,
             params,
@@ -118,7 +122,15 @@ impl<'a> Ask<'a> {
         if let Some(state) = &round.request_state {
             params.push(("requestState", state.clone()));
         }
-        Self { method: "tools/call", params, client: call.client(), meta: call.meta(), progress, reading, headers: Vec::new() }
+        Self {
+            method: "tools/call",
+            params,
+            client: call.client(),
+            meta: call.meta(),
+            progress,
+            reading,
+            headers: Vec::new(),
+        }
     }
 }
 
@@ -142,7 +154,9 @@ impl Connection {
     pub async fn result(&self, ask: Ask<'_>) -> Result<RawJson, AskError> {
         match self.ask(ask, &CallLink::silent()).await? {
             PeerAnswer::Whole(outcome) => outcome.map_err(AskError::Rpc),
-            PeerAnswer::Stream(_) => Err(AskError::Rpc(RpcError::new(0, "a stream where none was asked for"))),
+            PeerAnswer::Stream(_) => {
+                Err(AskError::Rpc(RpcError::new(0, "a stream where none was asked for")))
+            }
         }
     }
 
@@ -209,7 +223,8 @@ impl Connection {
             return None;
         }
         let size: usize = params.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4).sum();
-        let mut writer = ObjectWriter::with_capacity(size + meta.as_ref().map_or(0, |meta| meta.as_bytes().len()) + 16);
+        let mut writer =
+            ObjectWriter::with_capacity(size + meta.as_ref().map_or(0, |meta| meta.as_bytes().len()) + 16);
         for (key, value) in params {
             writer.raw(key, value);
         }
@@ -270,7 +285,9 @@ impl Connection {
 
     /// How long nobody has asked it anything.
     pub fn idle_for(&self) -> Duration {
-        Duration::from_millis(elapsed_ms(self.opened).saturating_sub(self.last_used_ms.load(Ordering::Relaxed)))
+        Duration::from_millis(
+            elapsed_ms(self.opened).saturating_sub(self.last_used_ms.load(Ordering::Relaxed)),
+        )
     }
 
     /// Ends the connection.
@@ -296,7 +313,11 @@ impl From<UpstreamError> for AskError {
 
 /// How the gateway introduces itself.
 pub fn our_info() -> RawJson {
-    RawJson::trusted(concat!(r#"{"name":"toolbooth","title":"Toolbooth","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#))
+    RawJson::trusted(concat!(
+        r#"{"name":"toolbooth","title":"Toolbooth","version":""#,
+        env!("CARGO_PKG_VERSION"),
+        r#""}"#
+    ))
 }
 
 pub(crate) fn elapsed_ms(since: Instant) -> u64 {

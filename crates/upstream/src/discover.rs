@@ -59,7 +59,12 @@ impl Connection {
         self.mirrored.store(Arc::new(mirrored));
     }
 
-    async fn list(&self, method: &'static str, member: &str, capability: &str) -> Result<Vec<RawJson>, UpstreamError> {
+    async fn list(
+        &self,
+        method: &'static str,
+        member: &str,
+        capability: &str,
+    ) -> Result<Vec<RawJson>, UpstreamError> {
         if !self.can(capability) {
             return Ok(Vec::new());
         }
@@ -80,7 +85,9 @@ impl Connection {
                 Err(AskError::Rpc(error)) => return Err(self.bad_list(method, &error.message)),
             };
             size += page.as_bytes().len();
-            let Some(found) = page.member(member) else { return Err(self.bad_list(method, &format!("no `{member}`"))) };
+            let Some(found) = page.member(member) else {
+                return Err(self.bad_list(method, &format!("no `{member}`")));
+            };
             all.extend(found.elements().map_err(|error| self.bad_list(method, &error.0))?);
             let next = page.member("nextCursor").filter(|next| next.as_bytes().first() == Some(&b'"'));
             // A cursor that does not move would go on for ever.

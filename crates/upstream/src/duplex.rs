@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::METHOD_NOT_FOUND;
-use toolbooth_wire::meta::SUBSCRIPTION_ID;
 use toolbooth_wire::envelope::{write_error, write_notification, write_request, write_result};
+use toolbooth_wire::meta::SUBSCRIPTION_ID;
 use toolbooth_wire::{Era, Id, Message, Notification, Request, Revision, RpcError};
 
 /// How many messages wait to be written before a server counts as busy.
@@ -123,7 +123,11 @@ impl DuplexPeer {
             std::mem::take(&mut waiting.calls)
         };
         for pending in calls.into_values() {
-            let error = UpstreamError::Lost { server: self.server.clone(), reason: reason.to_owned(), sent: Sent::Maybe };
+            let error = UpstreamError::Lost {
+                server: self.server.clone(),
+                reason: reason.to_owned(),
+                sent: Sent::Maybe,
+            };
             let _ = pending.answer.send(Err(error));
         }
         if !self.closing.load(Ordering::Relaxed) {
@@ -140,7 +144,8 @@ impl DuplexPeer {
         let Notification { method, params } = notification;
         match (method.as_str(), params) {
             ("notifications/progress", Some(params)) => {
-                let token = params.member("progressToken").and_then(|token| token.as_str().parse::<u64>().ok());
+                let token =
+                    params.member("progressToken").and_then(|token| token.as_str().parse::<u64>().ok());
                 let link = token.and_then(|id| self.waiting().calls.get(&id).map(|call| call.link.clone()));
                 match link {
                     Some(link) => link.progress(params),
@@ -159,13 +164,18 @@ impl DuplexPeer {
                 }
             }
             ("notifications/subscriptions/acknowledged", Some(params)) => {
-                let id = params.at(&["_meta", SUBSCRIPTION_ID]).and_then(|id| id.as_str().parse::<u64>().ok());
-                if let Some(call) = id.and_then(|id| self.waiting().calls.get(&id).map(|call| call.link.clone())) {
+                let id =
+                    params.at(&["_meta", SUBSCRIPTION_ID]).and_then(|id| id.as_str().parse::<u64>().ok());
+                if let Some(call) =
+                    id.and_then(|id| self.waiting().calls.get(&id).map(|call| call.link.clone()))
+                {
                     call.acknowledge();
                 }
             }
             ("notifications/resources/updated", Some(params)) => self.notice(Notice::ResourceUpdated(params)),
-            (method, _) if method.ends_with("/list_changed") => self.notice(Notice::ListChanged(method.to_owned())),
+            (method, _) if method.ends_with("/list_changed") => {
+                self.notice(Notice::ListChanged(method.to_owned()))
+            }
             _ => {}
         }
     }
@@ -190,7 +200,9 @@ impl DuplexPeer {
                 Answering::Asked(link.question(&method, params))
             }
             ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
-            _ => Answering::Ready(Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}")))),
+            _ => {
+                Answering::Ready(Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))))
+            }
         };
         tokio::spawn(async move {
             let answer = answer.settle().await;
@@ -258,7 +270,11 @@ impl Peer for Arc<DuplexPeer> {
         {
             let mut waiting = self.waiting();
             if let Some(reason) = &waiting.lost {
-                return Err(UpstreamError::Lost { server: self.server.clone(), reason: reason.clone(), sent: Sent::No });
+                return Err(UpstreamError::Lost {
+                    server: self.server.clone(),
+                    reason: reason.clone(),
+                    sent: Sent::No,
+                });
             }
             let listens = outbound.method == "subscriptions/listen";
             let pending = Pending { answer, link: link.clone(), asking: outbound.asking, listens };

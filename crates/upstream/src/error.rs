@@ -145,7 +145,9 @@ impl Fault for UpstreamError {
             Self::Lost { sent: Sent::Maybe, .. } => {
                 Some("the server may have acted on the call: check before you repeat it".into())
             }
-            Self::Timeout { .. } => Some("raise `timeout` of the server, or `default_timeout` of the tool".into()),
+            Self::Timeout { .. } => {
+                Some("raise `timeout` of the server, or `default_timeout` of the tool".into())
+            }
             Self::TooLarge { .. } => Some("ask for less, or raise `limits.upstream_bytes`".into()),
             Self::NeedsAuth { .. } => Some("give the server `auth` in its configuration, or sign in".into()),
             Self::NotStarted(problem) => problem.hint.clone(),

@@ -88,7 +88,12 @@ pub(crate) async fn shake(opened: Opened, opening: &Opening) -> Result<Connectio
     Ok(connection(peer, linked, introduction, opening))
 }
 
-fn connection(peer: Box<dyn Peer>, linked: Linked, introduction: Introduction, opening: &Opening) -> Connection {
+fn connection(
+    peer: Box<dyn Peer>,
+    linked: Linked,
+    introduction: Introduction,
+    opening: &Opening,
+) -> Connection {
     let Introduction { revision, capabilities, server_info, instructions } = introduction;
     let era = revision.era();
     let may_ask = era == Era::Legacy && opening.capabilities.as_str() != "{}";
@@ -140,7 +145,10 @@ async fn first_word(
         asking: Asking::No,
     };
     match tokio::time::timeout(patience, peer.request(outbound, &CallLink::silent())).await {
-        Err(_) => Err(Refusal::Other(format!("`{}` gave no answer to `{method}` within {patience:?}", opening.server))),
+        Err(_) => Err(Refusal::Other(format!(
+            "`{}` gave no answer to `{method}` within {patience:?}",
+            opening.server
+        ))),
         Ok(Ok(PeerAnswer::Whole(outcome))) => Ok(outcome),
         Ok(Ok(PeerAnswer::Stream(_))) => Err(Refusal::Other("a stream for an answer".into())),
         Ok(Err(error)) => Err(match error {
@@ -199,7 +207,8 @@ async fn initialize(peer: &dyn Peer, opening: &Opening) -> Result<Introduction, 
     params.raw("capabilities", &opening.capabilities);
     params.raw("clientInfo", &our_info());
     let outcome = first_word(peer, opening, 2, "initialize", params.finish(), opening.patience).await?;
-    let result = outcome.map_err(|error| Refusal::Other(format!("error {}: {}", error.code, error.message)))?;
+    let result =
+        outcome.map_err(|error| Refusal::Other(format!("error {}: {}", error.code, error.message)))?;
     let found: Initialized<'_> = result.read().map_err(|error| Refusal::Other(error.to_string()))?;
     // A revision we do not know is younger or older than any of ours; the nearest is the best guess.
     let revision = match Revision::from_name(&found.version) {

@@ -103,7 +103,11 @@ impl Surroundings {
                     command: SecretText::plain(self.own_executable.to_string_lossy()),
                     args: vec![SecretText::plain("demo-server"), SecretText::plain(name)],
                     cwd: None,
-                    env: clean_environment(&self.host_environment, &self.allowed_environment, &BTreeMap::new()),
+                    env: clean_environment(
+                        &self.host_environment,
+                        &self.allowed_environment,
+                        &BTreeMap::new(),
+                    ),
                     reaper: self.reaper.clone(),
                 };
                 self.start(request, launch)
@@ -140,7 +144,11 @@ impl Surroundings {
         }
     }
 
-    async fn follow_stream(&self, request: &OpenRequest<'_>, remote: &Remote) -> Result<Opened, UpstreamError> {
+    async fn follow_stream(
+        &self,
+        request: &OpenRequest<'_>,
+        remote: &Remote,
+    ) -> Result<Opened, UpstreamError> {
         let entry = request.entry;
         let peer = legacy_sse::open(SseParts {
             server: entry.name.to_string(),
@@ -207,7 +215,10 @@ pub(crate) fn origin_of(entry: &ServerEntry, remote: &Remote) -> Result<Origin, 
 }
 
 /// The configured headers of a remote server.
-pub(crate) fn headers_of(entry: &ServerEntry, remote: &Remote) -> Result<Vec<(HeaderName, HeaderValue)>, UpstreamError> {
+pub(crate) fn headers_of(
+    entry: &ServerEntry,
+    remote: &Remote,
+) -> Result<Vec<(HeaderName, HeaderValue)>, UpstreamError> {
     let header = |(name, value): (&String, &SecretText)| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         let mut value = HeaderValue::from_str(value.expose()).ok()?;

@@ -154,7 +154,8 @@ impl Pool {
     /// The first connection of these callers that is not held up by a call waiting for a person.
     fn free_key(&self, sharing: &str, asked: &str) -> Key {
         let others = self.others();
-        let held_up = |key: &Key| others.get(key).and_then(|cell| cell.get()).is_some_and(|open| open.is_held_up());
+        let held_up =
+            |key: &Key| others.get(key).and_then(|cell| cell.get()).is_some_and(|open| open.is_held_up());
         let mut keys = (0..MAX_HELD_UP).map(|spare| match spare {
             0 => (sharing.to_owned(), asked.to_owned()),
             _ => (sharing.to_owned(), format!("{asked} spare {spare}")),

@@ -48,7 +48,9 @@ impl ServerState {
     /// What is wrong, if anything is.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
-            Self::ConfigError(problem) | Self::NeedsAuth(problem) | Self::Error { problem, .. } => Some(problem),
+            Self::ConfigError(problem) | Self::NeedsAuth(problem) | Self::Error { problem, .. } => {
+                Some(problem)
+            }
             _ => None,
         }
     }

@@ -88,12 +88,18 @@ pub struct Supervised {
 
 impl Supervised {
     /// Takes a server under supervision; it is connected if its entry says so.
-    pub fn start(entry: Arc<ServerEntry>, hint: Option<Era>, credential: Credential, context: &Context) -> Arc<Self> {
+    pub fn start(
+        entry: Arc<ServerEntry>,
+        hint: Option<Era>,
+        credential: Credential,
+        context: &Context,
+    ) -> Arc<Self> {
         let (state, watched) = watch::channel(ServerState::Disconnected);
         let (commands, inbox) = mpsc::channel(16);
         let (notices, noticed) = mpsc::channel(64);
         let stderr = StderrTail::new();
-        let pool = Pool::new(entry.clone(), context.surroundings.clone(), credential, stderr.clone(), notices);
+        let pool =
+            Pool::new(entry.clone(), context.surroundings.clone(), credential, stderr.clone(), notices);
         let keeper = Keeper {
             entry: entry.clone(),
             pool: pool.clone(),
@@ -115,7 +121,11 @@ impl Supervised {
 
     /// The connection for a call. Waits while the server is on its way; starts one that nobody had
     /// asked for; answers at once for one that is down.
-    pub async fn connection(&self, caller: &Caller, client: &ClientFacts) -> Result<SharedConnection, UpstreamError> {
+    pub async fn connection(
+        &self,
+        caller: &Caller,
+        client: &ClientFacts,
+    ) -> Result<SharedConnection, UpstreamError> {
         if self.pool.primary().is_none() {
             self.ready().await?;
         }
@@ -127,7 +137,11 @@ impl Supervised {
         let mut state = self.state.clone();
         if matches!(*state.borrow(), ServerState::Disconnected) {
             let _ = self.commands.send(Command::Connect).await;
-            let _ = tokio::time::timeout(PROBE_PATIENCE, state.wait_for(|state| *state != ServerState::Disconnected)).await;
+            let _ = tokio::time::timeout(
+                PROBE_PATIENCE,
+                state.wait_for(|state| *state != ServerState::Disconnected),
+            )
+            .await;
         }
         let patience = self.entry.connect_timeout;
         let settled = state.wait_for(|state| *state != ServerState::Connecting);
@@ -140,7 +154,9 @@ impl Supervised {
             other => Err(UpstreamError::NotConnected {
                 server: self.entry.name.to_string(),
                 state: other.as_str(),
-                reason: other.problem().map_or_else(|| "it is not connected".into(), |problem| problem.message.clone()),
+                reason: other
+                    .problem()
+                    .map_or_else(|| "it is not connected".into(), |problem| problem.message.clone()),
                 retry_in: other.retry_in(),
             }),
         }
@@ -380,7 +396,8 @@ impl Keeper {
         let patience = self.entry.connect_timeout;
         let connection = &self.pool.informant().unwrap_or_else(|| connection.clone());
         let listed = tokio::time::timeout(patience, connection.discover()).await;
-        let discovery = listed.map_err(|_| UpstreamError::Timeout { server: self.entry.name.to_string(), after: patience })??;
+        let discovery = listed
+            .map_err(|_| UpstreamError::Timeout { server: self.entry.name.to_string(), after: patience })??;
         self.publish(discovery, connection.era).await;
         Ok(())
     }
@@ -413,7 +430,11 @@ fn follow_changes(connection: &SharedConnection) {
                         &br#"{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#[..],
                     );
                     let client = ClientFacts::default();
-                    let ask = crate::connection::Ask::plain("subscriptions/listen", vec![("notifications", wanted)], &client);
+                    let ask = crate::connection::Ask::plain(
+                        "subscriptions/listen",
+                        vec![("notifications", wanted)],
+                        &client,
+                    );
                     let ended = connection.ask(ask, &CallLink::silent()).await;
                     drop(connection);
                     if let Ok(crate::peer::PeerAnswer::Whole(Err(_))) = ended {

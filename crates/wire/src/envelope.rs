@@ -251,12 +251,13 @@ mod tests {
         assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(Message::Request(_))));
         assert!(matches!(parse(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(Message::Notification(_))));
         assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":"a","result":null}"#), Ok(Message::Response(_))));
-        let Ok(Message::Response(response)) = parse(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m","data":[1.0]}}"#)
+        let Ok(Message::Response(response)) =
+            parse(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m","data":[1.0]}}"#)
         else {
             panic!("an error is a response")
         };
         assert_eq!(response.id, None);
-        assert_eq!(response.outcome.unwrap_err().data.map(|d| d.to_string()), Some("[1.0]".into()));
+        assert_eq!(response.outcome.expect_err("an error").data.map(|d| d.to_string()), Some("[1.0]".into()));
     }
 
     #[test]
@@ -286,7 +287,9 @@ mod tests {
     #[test]
     fn ids_come_back_as_they_were_spelled() {
         for id in ["1", "\"a\\u0041\"", "-7", "12345678901234567890123"] {
-            let Ok(Message::Request(request)) = parse(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x"}}"#)) else {
+            let Ok(Message::Request(request)) =
+                parse(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"x"}}"#))
+            else {
                 panic!("{id}")
             };
             let answer = write_result(&request.id, &RawJson::empty_object());

@@ -115,7 +115,10 @@ mod tests {
     fn usual_answers_stream_and_unusual_ones_are_gathered() {
         let cases = [
             (r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#, Head::Streamable { offset: 33 }),
-            (r#" { "jsonrpc" : "2.0" , "id" : "x" , "result" : {"structuredContent":1}}"#, Head::Streamable { offset: 47 }),
+            (
+                r#" { "jsonrpc" : "2.0" , "id" : "x" , "result" : {"structuredContent":1}}"#,
+                Head::Streamable { offset: 47 },
+            ),
             (r#"{"id":1,"result":{"contents":[]},"jsonrpc":"2.0"}"#, Head::Gather),
             (r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required"}}"#, Head::Gather),
             (r#"{"jsonrpc":"2.0","id":1,"result":{"_meta":{}}}"#, Head::Gather),

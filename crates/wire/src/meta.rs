@@ -52,8 +52,9 @@ impl RequestMeta {
         if memchr::memmem::find(params.as_bytes(), b"_meta").is_none() && !params.as_str().contains('\\') {
             return Ok(Self::default());
         }
-        let found: Params<'_> =
-            params.read().map_err(|error| RpcError::new(INVALID_PARAMS, format!("Invalid params: {error}")))?;
+        let found: Params<'_> = params
+            .read()
+            .map_err(|error| RpcError::new(INVALID_PARAMS, format!("Invalid params: {error}")))?;
         match found.meta {
             None => Ok(Self::default()),
             Some(meta) => Self::read(&RawJson::part_of(params.bytes(), meta)),
@@ -68,7 +69,12 @@ impl RequestMeta {
         for Member { key, value } in members {
             match key.as_str() {
                 PROTOCOL_VERSION => {
-                    found.version = Some(value.string().ok_or_else(|| wrong("holds a version that is no string"))?.into_owned());
+                    found.version = Some(
+                        value
+                            .string()
+                            .ok_or_else(|| wrong("holds a version that is no string"))?
+                            .into_owned(),
+                    );
                 }
                 CLIENT_CAPABILITIES => {
                     if !value.is_object() {
@@ -93,14 +99,20 @@ impl RequestMeta {
     /// The revision, refused with the exact error if it is not a supported modern one.
     pub fn modern_revision(&self) -> Result<Revision, RpcError> {
         let Some(version) = &self.version else {
-            return Err(RpcError::new(INVALID_PARAMS, format!("Invalid params: `_meta` lacks `{PROTOCOL_VERSION}`")));
+            return Err(RpcError::new(
+                INVALID_PARAMS,
+                format!("Invalid params: `_meta` lacks `{PROTOCOL_VERSION}`"),
+            ));
         };
         let revision = match Revision::from_name(version) {
             Some(revision) if revision.era() == Era::Modern => revision,
             _ => return Err(unsupported_version(version)),
         };
         if self.capabilities.is_none() {
-            return Err(RpcError::new(INVALID_PARAMS, format!("Invalid params: `_meta` lacks `{CLIENT_CAPABILITIES}`")));
+            return Err(RpcError::new(
+                INVALID_PARAMS,
+                format!("Invalid params: `_meta` lacks `{CLIENT_CAPABILITIES}`"),
+            ));
         }
         Ok(revision)
     }
@@ -186,11 +198,20 @@ mod tests {
     #[test]
     fn a_modern_request_needs_version_and_capabilities() {
         let cases = [
-            (r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#, None),
+            (
+                r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#,
+                None,
+            ),
             (r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#, Some(INVALID_PARAMS)),
             (r#"{"io.modelcontextprotocol/clientCapabilities":{}}"#, Some(INVALID_PARAMS)),
-            (r#"{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}"#, Some(UNSUPPORTED_VERSION)),
-            (r#"{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}"#, Some(UNSUPPORTED_VERSION)),
+            (
+                r#"{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}"#,
+                Some(UNSUPPORTED_VERSION),
+            ),
+            (
+                r#"{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}}"#,
+                Some(UNSUPPORTED_VERSION),
+            ),
         ];
         for (text, code) in cases {
             let revision = meta(text).and_then(|meta| meta.modern_revision());
@@ -203,7 +224,10 @@ mod tests {
     #[test]
     fn the_clients_other_members_travel_on() {
         let meta = meta(r#"{"progressToken":"p","traceparent":"00-a-b-01","x/y":{"z":1.0}}"#).expect("meta");
-        assert_eq!(meta.plain(Some(7)).expect("some").as_str(), r#"{"progressToken":7,"traceparent":"00-a-b-01","x/y":{"z":1.0}}"#);
+        assert_eq!(
+            meta.plain(Some(7)).expect("some").as_str(),
+            r#"{"progressToken":7,"traceparent":"00-a-b-01","x/y":{"z":1.0}}"#
+        );
         assert_eq!(RequestMeta::default().plain(None), None);
     }
 

@@ -57,7 +57,12 @@ pub fn decode(value: &HeaderValue) -> Option<String> {
 }
 
 /// Checks the standard headers of a modern request against its body.
-pub fn check(headers: &HeaderMap, version: &str, method: &str, params: Option<&RawJson>) -> Result<(), RpcError> {
+pub fn check(
+    headers: &HeaderMap,
+    version: &str,
+    method: &str,
+    params: Option<&RawJson>,
+) -> Result<(), RpcError> {
     expect(headers, PROTOCOL_VERSION, "MCP-Protocol-Version", version)?;
     expect(headers, METHOD, "Mcp-Method", method)?;
     if let Some(member) = name_member(method)
@@ -83,7 +88,9 @@ fn expect(headers: &HeaderMap, header: &str, shown: &str, body: &str) -> Result<
     }
     match decode(value) {
         Some(decoded) if decoded == body => Ok(()),
-        Some(decoded) => Err(mismatch(format!("{shown} header value '{decoded}' does not match body value '{body}'"))),
+        Some(decoded) => {
+            Err(mismatch(format!("{shown} header value '{decoded}' does not match body value '{body}'")))
+        }
         None => Err(mismatch(format!("the {shown} header holds characters that a header may not"))),
     }
 }
@@ -130,7 +137,8 @@ fn walk(schema: &RawJson, path: &mut Vec<String>, found: &mut Vec<ParamHeader>) 
     for property in properties.members().unwrap_or_default() {
         path.push(property.key);
         if let Some(annotation) = property.value.member("x-mcp-header") {
-            found.push(ParamHeader { header: header_name(&annotation, &property.value)?, path: path.clone() });
+            found
+                .push(ParamHeader { header: header_name(&annotation, &property.value)?, path: path.clone() });
         }
         walk(&property.value, path, found)?;
         path.pop();
@@ -142,7 +150,9 @@ fn header_name(annotation: &RawJson, property: &RawJson) -> Result<HeaderName, S
     let name = annotation.string().ok_or("`x-mcp-header` must be a string")?;
     let kind = property.member("type").and_then(|kind| kind.string().map(|kind| kind.into_owned()));
     if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
-        return Err(format!("`x-mcp-header` {name:?} is on an argument that is no string, integer or boolean"));
+        return Err(format!(
+            "`x-mcp-header` {name:?} is on an argument that is no string, integer or boolean"
+        ));
     }
     if name.is_empty() {
         return Err("`x-mcp-header` is empty".into());
@@ -172,7 +182,9 @@ impl ParamHeader {
             (None, Some(_)) => Err(mismatch(format!("the {shown} header is missing"))),
             (Some(header), Some(body)) => match decode(header) {
                 Some(decoded) if decoded == body || same_number(&decoded, &body) => Ok(()),
-                Some(decoded) => Err(mismatch(format!("{shown} header value '{decoded}' does not match body value '{body}'"))),
+                Some(decoded) => Err(mismatch(format!(
+                    "{shown} header value '{decoded}' does not match body value '{body}'"
+                ))),
                 None => Err(mismatch(format!("the {shown} header holds characters that a header may not"))),
             },
         }
@@ -217,7 +229,8 @@ mod tests {
             map
         };
         let params = json(r#"{"name":"größe"}"#);
-        let verdict = |map: &HeaderMap| check(map, "2026-07-28", "tools/call", Some(&params)).map_err(|e| e.code);
+        let verdict =
+            |map: &HeaderMap| check(map, "2026-07-28", "tools/call", Some(&params)).map_err(|e| e.code);
         assert_eq!(verdict(&headers("größe")), Ok(()));
         assert_eq!(verdict(&headers("other")), Err(HEADER_MISMATCH));
         let mut twice = headers("größe");
@@ -230,7 +243,9 @@ mod tests {
 
     #[test]
     fn annotated_arguments_are_found_or_the_tool_is_left_out() {
-        let good = json(r#"{"properties":{"a":{"type":"string","x-mcp-header":"Region"},"b":{"type":"object","properties":{"c":{"type":"integer","x-mcp-header":"Deep"}}}}}"#);
+        let good = json(
+            r#"{"properties":{"a":{"type":"string","x-mcp-header":"Region"},"b":{"type":"object","properties":{"c":{"type":"integer","x-mcp-header":"Deep"}}}}}"#,
+        );
         let found = param_headers(&good).expect("valid");
         assert_eq!(found.len(), 2);
         assert_eq!(found[1].path, ["b", "c"]);

@@ -82,7 +82,8 @@ impl Decoder {
             if !self.buffer.is_empty() {
                 self.after_cr = false;
             }
-            let Some(end) = memchr2(b'\n', b'\r', &self.buffer[self.searched..]).map(|at| at + self.searched) else {
+            let Some(end) = memchr2(b'\n', b'\r', &self.buffer[self.searched..]).map(|at| at + self.searched)
+            else {
                 self.searched = self.buffer.len();
                 if self.buffer.len() + self.data.len() > self.limit {
                     return Err(EventTooLong { limit: self.limit });
@@ -195,7 +196,9 @@ mod tests {
     #[test]
     fn events_are_read_with_every_line_end() {
         for end in ["\n", "\r\n", "\r"] {
-            let text = [": hi", "event: endpoint", "data: /x", "", "id: 7", "data:a", "data: b", "", "data", "", ""].join(end);
+            let text =
+                [": hi", "event: endpoint", "data: /x", "", "id: 7", "data:a", "data: b", "", "data", "", ""]
+                    .join(end);
             let events = decode(&[text.as_bytes()]);
             assert_eq!(events.len(), 3, "{end:?}");
             assert_eq!(events[0].kind.as_deref(), Some("endpoint"));

@@ -94,7 +94,10 @@ impl<'a> Scan<'a> {
             _ => self.keys[from..].contains(&key),
         };
         if twice {
-            return Err(format!("the key {:?} stands twice in one object", key.chars().take(64).collect::<String>()));
+            return Err(format!(
+                "the key {:?} stands twice in one object",
+                key.chars().take(64).collect::<String>()
+            ));
         }
         if self.many.last().is_some_and(|(of, _)| *of == depth) {
             return Ok(());

@@ -59,7 +59,8 @@ pub fn admit(
     let mut offers = |kind, list: &[RawJson], key, rename: &dyn Fn(&str) -> String| {
         admit_offers(entry, kind, list, key, rename, &mut set_aside)
     };
-    let prompts = offers("prompt", &discovery.prompts, "name", &|own| naming.expose(entry.name.as_str(), own));
+    let prompts =
+        offers("prompt", &discovery.prompts, "name", &|own| naming.expose(entry.name.as_str(), own));
     let same = |own: &str| own.to_owned();
     let resources = offers("resource", &discovery.resources, "uri", &same);
     let templates = offers("template", &discovery.templates, "uriTemplate", &same);
@@ -96,7 +97,11 @@ fn admit_tools(
         match read_tool(source) {
             Ok((own, _)) if !filter.admits(&own) => {}
             Ok((own, _)) if !seen.insert(own.clone()) => {
-                set_aside.push(SetAside { kind: "tool", name: own, reason: "the server lists this name twice".into() });
+                set_aside.push(SetAside {
+                    kind: "tool",
+                    name: own,
+                    reason: "the server lists this name twice".into(),
+                });
             }
             Ok((own, members)) => candidates.push(Candidate { own, members, source }),
             Err((name, reason)) => set_aside.push(SetAside { kind: "tool", name, reason }),
@@ -153,7 +158,11 @@ fn expose_all(
 }
 
 /// Writes all definitions into one buffer, so that a list is ready bytes and a tool a part of it.
-fn write_tools(entry: &Arc<ServerEntry>, candidates: Vec<Candidate<'_>>, names: Vec<String>) -> (Vec<Arc<Tool>>, Bytes) {
+fn write_tools(
+    entry: &Arc<ServerEntry>,
+    candidates: Vec<Candidate<'_>>,
+    names: Vec<String>,
+) -> (Vec<Arc<Tool>>, Bytes) {
     let size: usize = candidates.iter().map(|candidate| candidate.source.as_bytes().len() + 32).sum();
     let mut text = BytesMut::with_capacity(size);
     let mut ranges = Vec::with_capacity(candidates.len());
@@ -285,7 +294,11 @@ mod tests {
 
     #[test]
     fn taken_names_get_a_suffix_and_nobody_else_is_renamed() {
-        let found = discovery(&[r#"{"name":"a.b","inputSchema":{}}"#, r#"{"name":"a_b","inputSchema":{}}"#, r#"{"name":"c","inputSchema":{}}"#]);
+        let found = discovery(&[
+            r#"{"name":"a.b","inputSchema":{}}"#,
+            r#"{"name":"a_b","inputSchema":{}}"#,
+            r#"{"name":"c","inputSchema":{}}"#,
+        ]);
         let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|name| name == "s_c");
         let names = names(&catalog);
         assert_eq!(names[0], "s_a_b");

@@ -49,8 +49,7 @@ impl NameIndex {
             return Lookup::Found(tool);
         }
         let others = self.other.get_or_init(|| self.spellings());
-        let mut found: Vec<_> =
-            others.get(name).into_iter().flatten().filter(|tool| visible(tool)).collect();
+        let mut found: Vec<_> = others.get(name).into_iter().flatten().filter(|tool| visible(tool)).collect();
         match (found.pop(), found.is_empty()) {
             (None, _) => Lookup::Unknown,
             (Some(tool), true) => Lookup::Found(tool),

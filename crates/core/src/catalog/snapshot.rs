@@ -62,7 +62,8 @@ impl Catalog {
         if let Some(prompt) = exposed.find(|prompt| &*prompt.exposed == name) {
             return Some(prompt);
         }
-        let mut own = self.visible(caller).flat_map(|server| &server.prompts).filter(|prompt| &*prompt.key == name);
+        let mut own =
+            self.visible(caller).flat_map(|server| &server.prompts).filter(|prompt| &*prompt.key == name);
         own.next().filter(|_| own.next().is_none())
     }
 
@@ -81,7 +82,9 @@ impl Catalog {
             return matching;
         }
         // Servers may serve resources that they do not list: ask those that speak of resources at all.
-        let speaks = |server: &ServerCatalog| server.capabilities.as_ref().is_some_and(|c| c.member("resources").is_some());
+        let speaks = |server: &ServerCatalog| {
+            server.capabilities.as_ref().is_some_and(|c| c.member("resources").is_some())
+        };
         self.visible(caller).filter(|server| speaks(server)).collect()
     }
 

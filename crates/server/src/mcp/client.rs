@@ -46,10 +46,12 @@ fn bridged(capabilities: RawJson) -> RawJson {
         return capabilities;
     }
     let without = edit_object(&capabilities, |key, value| match key {
-        "extensions" => match edit_object(value, |name, _| if name == TASKS { Edit::Drop } else { Edit::Keep }) {
-            Ok(rest) => Edit::Replace(rest),
-            Err(_) => Edit::Keep,
-        },
+        "extensions" => {
+            match edit_object(value, |name, _| if name == TASKS { Edit::Drop } else { Edit::Keep }) {
+                Ok(rest) => Edit::Replace(rest),
+                Err(_) => Edit::Keep,
+            }
+        }
         _ => Edit::Keep,
     });
     without.unwrap_or(capabilities)

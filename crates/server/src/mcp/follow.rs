@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
-use toolbooth_engine::{Answer, ResultFacts};
 use toolbooth_engine::parked::{Ongoing, Parked};
 use toolbooth_engine::state::{Binding, Meaning};
+use toolbooth_engine::{Answer, ResultFacts};
 use toolbooth_upstream::connection::LOG_LEVELS;
 use toolbooth_upstream::{LinkEvent, Question, ResultStream};
 use toolbooth_wire::codes::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError};
@@ -187,7 +187,9 @@ impl Following {
 
     /// Modern clients say per request what they want to hear; legacy ones hear all until they say.
     fn wants_log(&self, params: &RawJson) -> bool {
-        let Some(wanted) = self.client.facts.log_level.as_deref() else { return self.client.era() == Era::Legacy };
+        let Some(wanted) = self.client.facts.log_level.as_deref() else {
+            return self.client.era() == Era::Legacy;
+        };
         let level = params.member("level");
         let level = level.as_ref().and_then(RawJson::string).unwrap_or_default();
         let rank = |name: &str| LOG_LEVELS.iter().position(|known| *known == name);
@@ -201,7 +203,8 @@ impl Following {
             _ => "roots",
         };
         if !self.client.facts.can(capability) {
-            let refusal = RpcError::new(METHOD_NOT_FOUND, format!("the client cannot do {}", question.method));
+            let refusal =
+                RpcError::new(METHOD_NOT_FOUND, format!("the client cannot do {}", question.method));
             let _ = question.reply.send(Err(refusal));
             return;
         }
@@ -230,10 +233,7 @@ impl Following {
         let named = named.as_ref().and_then(RawJson::string).map(|key| key.into_owned());
         let taken = |key: &str| self.questions.iter().any(|(other, _)| other == key);
         let mut numbered = (1..).map(|number| format!("question-{number}"));
-        named
-            .filter(|key| !taken(key))
-            .or_else(|| numbered.find(|key| !taken(key)))
-            .unwrap_or_default()
+        named.filter(|key| !taken(key)).or_else(|| numbered.find(|key| !taken(key))).unwrap_or_default()
     }
 
     /// Parks the call and tells the client what its server wants to know.
@@ -265,22 +265,32 @@ impl Following {
             Ok(Answer::Result { result, era, facts }) => {
                 Final::Result(translate::result(&result, era, facts, &self.client, self.method))
             }
-            Ok(Answer::Stream { stream, era }) => Final::Stream(stream, translate::stream_prefix(era, &self.client)),
+            Ok(Answer::Stream { stream, era }) => {
+                Final::Stream(stream, translate::stream_prefix(era, &self.client))
+            }
             Ok(Answer::Error(error)) => Final::Error(translate::error(error, &self.client, self.method)),
             Ok(Answer::InputRequired { requests, state, .. }) => {
                 let state = state.map(|state| state.to_string());
-                let sealed =
-                    self.binding.as_ref().and_then(|bound| self.door.engine.states().seal(Meaning::Upstream { state }, bound));
+                let sealed = self
+                    .binding
+                    .as_ref()
+                    .and_then(|bound| self.door.engine.states().seal(Meaning::Upstream { state }, bound));
                 match sealed {
                     Some(sealed) => Final::Result(input_required(requests.as_ref(), &sealed)),
-                    None => Final::Error(RpcError::new(INTERNAL_ERROR, "a question came where none can be asked")),
+                    None => {
+                        Final::Error(RpcError::new(INTERNAL_ERROR, "a question came where none can be asked"))
+                    }
                 }
             }
             Err(problem) => match translate::problem(&problem, self.method) {
                 Told::Error(error) => Final::Error(translate::error(error, &self.client, self.method)),
-                Told::Result(result) => {
-                    Final::Result(translate::result(&result, Era::Legacy, ResultFacts::default(), &self.client, self.method))
-                }
+                Told::Result(result) => Final::Result(translate::result(
+                    &result,
+                    Era::Legacy,
+                    ResultFacts::default(),
+                    &self.client,
+                    self.method,
+                )),
             },
         }
     }

@@ -58,11 +58,13 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
         return failure(StatusCode::BAD_REQUEST, None, &error);
     }
     if text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        return batch(&door, &caller, &head.headers, &text).await;
+        return super::batch::serve(&door, &caller, &head.headers, &text).await;
     }
     let message = match Message::parse(&text) {
         Ok(message) => message,
-        Err(unreadable) => return failure(StatusCode::BAD_REQUEST, unreadable.id.as_ref(), &unreadable.error),
+        Err(unreadable) => {
+            return failure(StatusCode::BAD_REQUEST, unreadable.id.as_ref(), &unreadable.error);
+        }
     };
     match message {
         Message::Request(request) => asked(&door, &caller, &head.headers, request).await,
@@ -74,7 +76,7 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
                 }
                 plain(StatusCode::ACCEPTED)
             }
-            Err(response) => response,
+            Err(response) => *response,
         },
     }
 }
@@ -109,10 +111,11 @@ async fn asked(
     }
     let session = match session_of(door, caller, headers) {
         Ok(session) => session,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let facts = session.facts();
-    let client = Client { caller: session.caller.clone(), facts, revision: session.revision, session: Some(session) };
+    let client =
+        Client { caller: session.caller.clone(), facts, revision: session.revision, session: Some(session) };
     begin(door, &client, headers, request, meta).await
 }
 
@@ -170,7 +173,9 @@ pub(super) fn reply_pieces(id: &Id, reply: Reply, era: Era) -> VecDeque<Bytes> {
 async fn follow(mut following: Following, era: Era, keep_alive: std::time::Duration) -> Response<Body> {
     match following.next().await {
         Step::Done(Final::Nothing) => events(futures_util::stream::empty()),
-        Step::Done(Final::Result(result)) => json(StatusCode::OK, VecDeque::from([write_result(&following.id, &result)])),
+        Step::Done(Final::Result(result)) => {
+            json(StatusCode::OK, VecDeque::from([write_result(&following.id, &result)]))
+        }
         Step::Done(Final::Error(error)) => failure(status_of(&error, era), Some(&following.id), &error),
         Step::Done(Final::Stream(stream, prefix)) => streamed(&following.id, stream, prefix),
         Step::Message(first) => {
@@ -180,7 +185,10 @@ async fn follow(mut following: Following, era: Era, keep_alive: std::time::Durat
     }
 }
 
-fn steps(following: Following, keep_alive: std::time::Duration) -> impl futures_util::Stream<Item = io::Result<Bytes>> {
+fn steps(
+    following: Following,
+    keep_alive: std::time::Duration,
+) -> impl futures_util::Stream<Item = io::Result<Bytes>> {
     futures_util::stream::unfold(Some(following), move |state| async move {
         let mut following = state?;
         let step = match tokio::time::timeout(keep_alive, following.next()).await {
@@ -199,7 +207,11 @@ fn steps(following: Following, keep_alive: std::time::Duration) -> impl futures_
 }
 
 /// A long result inside a stream of events must be whole.
-pub(super) async fn gathered(id: &Id, stream: toolbooth_upstream::ResultStream, prefix: Option<Bytes>) -> Bytes {
+pub(super) async fn gathered(
+    id: &Id,
+    stream: toolbooth_upstream::ResultStream,
+    prefix: Option<Bytes>,
+) -> Bytes {
     let mut out = BytesMut::from(&result_head(id)[..]);
     let mut skip = prefix.as_ref().map_or(0, |_| 1);
     out.extend_from_slice(prefix.as_deref().unwrap_or_default());
@@ -212,7 +224,10 @@ pub(super) async fn gathered(id: &Id, stream: toolbooth_upstream::ResultStream, 
                 skip -= skipped;
             }
             Err(error) => {
-                return write_error(Some(id), &RpcError::new(toolbooth_wire::codes::UPSTREAM_FAILED, error.to_string()));
+                return write_error(
+                    Some(id),
+                    &RpcError::new(toolbooth_wire::codes::UPSTREAM_FAILED, error.to_string()),
+                );
             }
         }
     }
@@ -262,21 +277,31 @@ fn initialize(door: &Arc<Door>, caller: &Arc<Caller>, request: &toolbooth_wire::
 }
 
 /// Reads an `initialize` request into a session.
-pub(super) fn open_session(caller: &Caller, request: &toolbooth_wire::Request) -> Result<Arc<Session>, RpcError> {
+pub(super) fn open_session(
+    caller: &Caller,
+    request: &toolbooth_wire::Request,
+) -> Result<Arc<Session>, RpcError> {
     let invalid = |why: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: {why}"));
     let params = request.params.as_ref().ok_or_else(|| invalid("`protocolVersion` is missing"))?;
     let version = params.member("protocolVersion");
-    let version = version.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`protocolVersion` is missing"))?;
+    let version =
+        version.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`protocolVersion` is missing"))?;
     let capabilities = params.member("capabilities").filter(RawJson::is_object);
     let facts = ClientFacts {
         info: params.member("clientInfo").map(|info| info.detached()),
         capabilities: capabilities.map_or_else(RawJson::empty_object, |capabilities| capabilities.detached()),
         log_level: None,
     };
-    Session::new(caller, Revision::negotiate(&version), facts).ok_or_else(|| invalid("no randomness for a session"))
+    Session::new(caller, Revision::negotiate(&version), facts)
+        .ok_or_else(|| invalid("no randomness for a session"))
 }
 
-fn told(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap, notification: Notification) -> Response<Body> {
+fn told(
+    door: &Arc<Door>,
+    caller: &Arc<Caller>,
+    headers: &HeaderMap,
+    notification: Notification,
+) -> Response<Body> {
     if !headers.contains_key(mirror::SESSION_ID) {
         // The modern era has no notifications toward the server; they are taken and do nothing.
         return plain(StatusCode::ACCEPTED);
@@ -286,7 +311,7 @@ fn told(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap, notificatio
             heed(&session, &notification);
             plain(StatusCode::ACCEPTED)
         }
-        Err(response) => response,
+        Err(response) => *response,
     }
 }
 
@@ -300,20 +325,27 @@ pub(super) fn heed(session: &Session, notification: &Notification) {
     }
 }
 
-fn session_of(door: &Door, caller: &Caller, headers: &HeaderMap) -> Result<Arc<Session>, Response<Body>> {
+pub(super) fn session_of(
+    door: &Door,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<Arc<Session>, Box<Response<Body>>> {
     let Some(id) = headers.get(mirror::SESSION_ID) else {
-        let error = RpcError::new(INVALID_REQUEST, "Invalid Request: no Mcp-Session-Id; start with `initialize`, or send the modern `_meta`");
-        return Err(failure(StatusCode::BAD_REQUEST, None, &error));
+        let error = RpcError::new(
+            INVALID_REQUEST,
+            "Invalid Request: no Mcp-Session-Id; start with `initialize`, or send the modern `_meta`",
+        );
+        return Err(Box::new(failure(StatusCode::BAD_REQUEST, None, &error)));
     };
     if let Some(version) = headers.get(mirror::PROTOCOL_VERSION)
         && !version.to_str().is_ok_and(|version| Revision::from_name(version).is_some())
     {
         let error = unsupported_version(&String::from_utf8_lossy(version.as_bytes()));
-        return Err(failure(StatusCode::BAD_REQUEST, None, &error));
+        return Err(Box::new(failure(StatusCode::BAD_REQUEST, None, &error)));
     }
     id.to_str().ok().and_then(|id| door.sessions.get(id, caller)).ok_or_else(|| {
         let error = RpcError::new(INVALID_REQUEST, "Session not found; start with `initialize`");
-        failure(StatusCode::NOT_FOUND, None, &error)
+        Box::new(failure(StatusCode::NOT_FOUND, None, &error))
     })
 }
 
@@ -328,7 +360,7 @@ async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Res
     }
     let session = match session_of(door, caller, headers) {
         Ok(session) => session,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let mut ended = session.open_stream();
     let client = Client {
@@ -353,7 +385,7 @@ fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Respon
             forget(door, &session);
             plain(StatusCode::OK)
         }
-        Err(response) => response,
+        Err(response) => *response,
     }
 }
 
@@ -382,77 +414,6 @@ fn changes(
     })
 }
 
-/// Batches exist in one revision only; each request in one is served as if it had come alone.
-async fn batch(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap, text: &Bytes) -> Response<Body> {
-    let refuse = |why: &str| {
-        failure(StatusCode::BAD_REQUEST, None, &RpcError::new(INVALID_REQUEST, format!("Invalid Request: {why}")))
-    };
-    let session = match session_of(door, caller, headers) {
-        Ok(session) if session.revision == Revision::V2025_03_26 => session,
-        Ok(_) => return refuse("batches belong to revision 2025-03-26 only"),
-        Err(_) => return refuse("batches need a session of revision 2025-03-26"),
-    };
-    let elements = match RawJson::parse(text.clone()).and_then(|whole| whole.elements()) {
-        Ok(elements) if !elements.is_empty() && elements.len() <= 100 => elements,
-        _ => return refuse("a batch has 1 to 100 messages"),
-    };
-    let client = Client {
-        caller: session.caller.clone(),
-        facts: session.facts(),
-        revision: session.revision,
-        session: Some(session.clone()),
-    };
-    let answers = elements.iter().map(|element| one_of_batch(door, &client, &session, element.bytes()));
-    let answers: Vec<Bytes> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
-    if answers.is_empty() {
-        return plain(StatusCode::ACCEPTED);
-    }
-    let mut out = BytesMut::from(&b"["[..]);
-    for (index, answer) in answers.iter().enumerate() {
-        if index > 0 {
-            out.extend_from_slice(b",");
-        }
-        out.extend_from_slice(answer);
-    }
-    out.extend_from_slice(b"]");
-    json(StatusCode::OK, VecDeque::from([out.freeze()]))
-}
-
-async fn one_of_batch(door: &Arc<Door>, client: &Client, session: &Session, text: &Bytes) -> Option<Bytes> {
-    let request = match Message::parse(text) {
-        Err(unreadable) => return Some(write_error(unreadable.id.as_ref(), &unreadable.error)),
-        Ok(Message::Notification(notification)) => {
-            heed(session, &notification);
-            return None;
-        }
-        Ok(Message::Response(response)) => {
-            if let Some(id) = response.id {
-                session.answered(&id, response.outcome);
-            }
-            return None;
-        }
-        Ok(Message::Request(request)) => request,
-    };
-    let meta = RequestMeta::of(request.params.as_ref()).unwrap_or_default();
-    match methods::begin(door, client, &request, meta, None).await {
-        Err(error) => Some(write_error(Some(&request.id), &error)),
-        Ok(Begun::Ready(reply)) => {
-            let pieces: Vec<Bytes> = reply_pieces(&request.id, reply, client.era()).into();
-            Some(Bytes::from(pieces.concat()))
-        }
-        Ok(Begun::Listen(_)) => None,
-        Ok(Begun::Ongoing(mut following)) => loop {
-            match following.next().await {
-                Step::Message(_) => {}
-                Step::Done(Final::Nothing) => return None,
-                Step::Done(Final::Result(result)) => return Some(write_result(&request.id, &result)),
-                Step::Done(Final::Error(error)) => return Some(write_error(Some(&request.id), &error)),
-                Step::Done(Final::Stream(stream, prefix)) => return Some(gathered(&request.id, stream, prefix).await),
-            }
-        },
-    }
-}
-
 /// Modern clients are told by HTTP too; legacy ones read the body.
 fn status_of(error: &RpcError, era: Era) -> StatusCode {
     match (era, error.code) {
@@ -472,11 +433,11 @@ fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Bod
     response
 }
 
-fn json(status: StatusCode, pieces: VecDeque<Bytes>) -> Response<Body> {
+pub(super) fn json(status: StatusCode, pieces: VecDeque<Bytes>) -> Response<Body> {
     with_type(status, "application/json", Body::Pieces(pieces))
 }
 
-fn failure(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<Body> {
+pub(super) fn failure(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<Body> {
     json(status, VecDeque::from([write_error(id, error)]))
 }
 
@@ -488,7 +449,7 @@ fn events(stream: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + '
     response
 }
 
-fn plain(status: StatusCode) -> Response<Body> {
+pub(super) fn plain(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response

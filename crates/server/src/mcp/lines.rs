@@ -44,8 +44,12 @@ where
 {
     let (out, queue) = mpsc::channel(BACKLOG);
     let writer = tokio::spawn(write_all(write, queue));
-    let connection =
-        Arc::new(Connection { door: door.clone(), out, session: Mutex::default(), running: Mutex::default() });
+    let connection = Arc::new(Connection {
+        door: door.clone(),
+        out,
+        session: Mutex::default(),
+        running: Mutex::default(),
+    });
     let mut lines = LineReader::new(read, door.body_limit);
     let mut tasks = tokio::task::JoinSet::new();
     while let Ok(Some(frame)) = lines.next().await {
@@ -53,7 +57,10 @@ where
         match frame {
             Frame::Line(line) => connection.receive(line, &mut tasks).await,
             Frame::TooLong { limit, .. } => {
-                let error = RpcError::new(INVALID_REQUEST, format!("Invalid Request: a message is over {limit} bytes"));
+                let error = RpcError::new(
+                    INVALID_REQUEST,
+                    format!("Invalid Request: a message is over {limit} bytes"),
+                );
                 let _ = connection.out.send(write_error(None, &error)).await;
             }
             Frame::Skipped { .. } | Frame::Partial(_) => {}
@@ -88,9 +95,9 @@ async fn write_all<W: AsyncWrite + Unpin>(mut write: W, mut queue: mpsc::Receive
 
 impl Connection {
     async fn receive(self: &Arc<Self>, line: Bytes, tasks: &mut tokio::task::JoinSet<()>) {
-        let parsed = strict::check(&line).map_err(|error| (None, error)).and_then(|()| {
-            Message::parse(&line).map_err(|unreadable| (unreadable.id, unreadable.error))
-        });
+        let parsed = strict::check(&line)
+            .map_err(|error| (None, error))
+            .and_then(|()| Message::parse(&line).map_err(|unreadable| (unreadable.id, unreadable.error)));
         let message = match parsed {
             Ok(message) => message,
             Err((id, error)) => return self.send(write_error(id.as_ref(), &error)).await,
@@ -156,7 +163,10 @@ impl Connection {
             return Ok(Client { caller, facts, revision: meta.modern_revision()?, session: None });
         }
         let Some(session) = self.current_session() else {
-            return Err(RpcError::new(INVALID_REQUEST, "Invalid Request: start with `initialize`, or send the modern `_meta`"));
+            return Err(RpcError::new(
+                INVALID_REQUEST,
+                "Invalid Request: start with `initialize`, or send the modern `_meta`",
+            ));
         };
         Ok(Client {
             caller: session.caller.clone(),
@@ -202,7 +212,9 @@ impl Connection {
                         Step::Done(Final::Nothing) => break,
                         Step::Done(Final::Result(result)) => write_result(&request.id, &result),
                         Step::Done(Final::Error(error)) => write_error(Some(&request.id), &error),
-                        Step::Done(Final::Stream(stream, prefix)) => gathered(&request.id, stream, prefix).await,
+                        Step::Done(Final::Stream(stream, prefix)) => {
+                            gathered(&request.id, stream, prefix).await
+                        }
                     };
                     self.send(one_line(last)).await;
                     break;
@@ -251,6 +263,7 @@ fn one_line(message: Bytes) -> Bytes {
     if !message.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return message;
     }
-    let spaced: Vec<u8> = message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect();
+    let spaced: Vec<u8> =
+        message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect();
     Bytes::from(spaced)
 }

@@ -37,11 +37,14 @@ impl Filter {
     pub fn read(params: Option<&RawJson>) -> Result<Self, RpcError> {
         let wrong = |what: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: {what}"));
         let wanted = params.and_then(|params| params.member("notifications"));
-        let wanted = wanted.filter(RawJson::is_object).ok_or_else(|| wrong("`notifications` must be an object"))?;
+        let wanted =
+            wanted.filter(RawJson::is_object).ok_or_else(|| wrong("`notifications` must be an object"))?;
         let flag = |key: &str| wanted.member(key).is_some_and(|value| value.as_str() == "true");
         let uris: Vec<String> = match wanted.member("resourceSubscriptions") {
             None => Vec::new(),
-            Some(list) => list.read().map_err(|_| wrong("`resourceSubscriptions` must be a list of strings"))?,
+            Some(list) => {
+                list.read().map_err(|_| wrong("`resourceSubscriptions` must be a list of strings"))?
+            }
         };
         if uris.len() > MAX_RESOURCES {
             return Err(wrong("too many `resourceSubscriptions`"));
@@ -80,7 +83,8 @@ impl Filter {
             Change::Resource { params, .. } => {
                 let uri = params.member("uri");
                 let uri = uri.as_ref().and_then(RawJson::string).unwrap_or_default();
-                self.uris.contains(&*uri) || client.session.as_ref().is_some_and(|session| session.is_subscribed(&uri))
+                self.uris.contains(&*uri)
+                    || client.session.as_ref().is_some_and(|session| session.is_subscribed(&uri))
             }
         }
     }
@@ -115,7 +119,8 @@ impl Listening {
         if listening.id.is_some() {
             let mut params = ObjectWriter::default();
             params.raw("notifications", &listening.filter.acknowledged());
-            listening.first = Some(listening.message("notifications/subscriptions/acknowledged", Some(params.finish())));
+            listening.first =
+                Some(listening.message("notifications/subscriptions/acknowledged", Some(params.finish())));
         }
         listening
     }

@@ -113,19 +113,31 @@ fn call(
     let progress = progress_wanted(meta.progress_token.as_ref());
     let binding = bind(client, "tools/call", &name, arguments.as_ref());
     let round = match take_round(door, &params, &part, binding.as_ref())? {
-        Came::Back(parked) => return Ok(come_back(door, client, request, "tools/call", meta, binding, parked)),
+        Came::Back(parked) => {
+            return Ok(come_back(door, client, request, "tools/call", meta, binding, parked));
+        }
         Came::New(round) => round,
     };
-    let incoming =
-        Incoming { caller: client.caller.clone(), client: client.facts.clone(), name, arguments, meta: meta.rest };
+    let incoming = Incoming {
+        caller: client.caller.clone(),
+        client: client.facts.clone(),
+        name,
+        arguments,
+        meta: meta.rest,
+    };
     let rounds = if client.era() == Era::Modern { Rounds::Returned } else { Rounds::Driven };
     let given = round.input_responses.clone();
     let call = CallRequest { incoming, round, progress, rounds, reading: door.reading };
     let (link, events) = CallLink::new();
     let engine = door.engine.clone();
     let work = Box::pin(async move { engine.call(call, &link).await });
-    let following =
-        Following::new(door.clone(), client.clone(), request.id.clone(), "tools/call", Ongoing { work, events });
+    let following = Following::new(
+        door.clone(),
+        client.clone(),
+        request.id.clone(),
+        "tools/call",
+        Ongoing { work, events },
+    );
     Ok(Begun::Ongoing(Box::new(following.bound(binding).reporting(meta.progress_token).given(given))))
 }
 
@@ -173,7 +185,8 @@ fn take_round<'a>(
     let (Some(state), Some(binding)) = (params.request_state.map(part), binding) else {
         return Ok(Came::New(Round { input_responses: responses, request_state: None }));
     };
-    let refused = || invalid("`requestState` is not one of ours, not of this request, expired or used before");
+    let refused =
+        || invalid("`requestState` is not one of ours, not of this request, expired or used before");
     let state = state.string().ok_or_else(refused)?.into_owned();
     match door.engine.states().open(&state, binding).ok_or_else(refused)? {
         Meaning::Upstream { state } => {
@@ -244,13 +257,18 @@ fn inquire(
             _ => engine.complete(inquiry, &link).await,
         }
     });
-    let following = Following::new(door.clone(), client.clone(), request.id.clone(), method, Ongoing { work, events });
+    let following =
+        Following::new(door.clone(), client.clone(), request.id.clone(), method, Ongoing { work, events });
     Ok(Begun::Ongoing(Box::new(following.bound(binding).reporting(meta.progress_token))))
 }
 
 fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -> Result<Begun, RpcError> {
     // Lists come whole, so no cursor is ever handed out.
-    if request.params.as_ref().is_some_and(|params| params.member("cursor").is_some_and(|cursor| cursor.as_str() != "null")) {
+    if request
+        .params
+        .as_ref()
+        .is_some_and(|params| params.member("cursor").is_some_and(|cursor| cursor.as_str() != "null"))
+    {
         return Err(invalid("`cursor` was not handed out by this gateway"));
     }
     Ok(Begun::Ready(Reply::List(door.engine.catalog().list(kind, &client.caller))))
@@ -300,7 +318,9 @@ fn instructions(door: &Door) -> Option<String> {
     let catalog = door.engine.catalog();
     let mut text = String::new();
     for server in catalog.visible(&caller) {
-        let Some(own) = server.instructions.as_deref().map(str::trim).filter(|own| !own.is_empty()) else { continue };
+        let Some(own) = server.instructions.as_deref().map(str::trim).filter(|own| !own.is_empty()) else {
+            continue;
+        };
         if text.len() + own.len() > MAX_INSTRUCTIONS {
             break;
         }
@@ -324,7 +344,10 @@ fn set_level(client: &Client, request: &Request) -> Result<Begun, RpcError> {
 
 fn uri_of(request: &Request) -> Result<String, RpcError> {
     let uri = request.params.as_ref().and_then(|params| params.member("uri"));
-    uri.as_ref().and_then(RawJson::string).map(|uri| uri.into_owned()).ok_or_else(|| invalid("`uri` must be a string"))
+    uri.as_ref()
+        .and_then(RawJson::string)
+        .map(|uri| uri.into_owned())
+        .ok_or_else(|| invalid("`uri` must be a string"))
 }
 
 async fn subscribe(door: &Arc<Door>, client: &Client, request: &Request) -> Result<Begun, RpcError> {
@@ -336,13 +359,17 @@ async fn subscribe(door: &Arc<Door>, client: &Client, request: &Request) -> Resu
     {
         session.unsubscribe(&uri);
         return Err(match error {
-            SubscribeError::Unknown => RpcError::new(toolbooth_wire::codes::RESOURCE_NOT_FOUND, format!("Unknown resource: {uri}")),
+            SubscribeError::Unknown => {
+                RpcError::new(toolbooth_wire::codes::RESOURCE_NOT_FOUND, format!("Unknown resource: {uri}"))
+            }
             SubscribeError::Full => invalid("too many subscriptions"),
             SubscribeError::Refused(error) => error,
-            SubscribeError::Upstream(error) => match translate::problem(&Problem::of(&error), "resources/subscribe") {
-                translate::Told::Error(error) => error,
-                translate::Told::Result(_) => invalid("the server could not be asked"),
-            },
+            SubscribeError::Upstream(error) => {
+                match translate::problem(&Problem::of(&error), "resources/subscribe") {
+                    translate::Told::Error(error) => error,
+                    translate::Told::Result(_) => invalid("the server could not be asked"),
+                }
+            }
         });
     }
     Ok(Begun::Ready(Reply::Result(RawJson::empty_object())))

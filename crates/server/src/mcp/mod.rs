@@ -1,5 +1,6 @@
 //! MCP doors: both eras at once, over HTTP and over lines.
 
+mod batch;
 pub mod client;
 pub mod follow;
 pub mod http;

@@ -158,7 +158,8 @@ impl Sessions {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let mut gone = Vec::new();
         if open.len() >= self.limit {
-            let oldest = open.values().max_by_key(|session| session.idle_for()).map(|session| session.id.clone());
+            let oldest =
+                open.values().max_by_key(|session| session.idle_for()).map(|session| session.id.clone());
             gone.extend(oldest.and_then(|id| open.remove(&id)));
         }
         open.insert(session.id.clone(), session);
@@ -182,7 +183,8 @@ impl Sessions {
     pub fn sweep(&self) -> Vec<Arc<Session>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let idle = |session: &Session| {
-            session.idle_for() > IDLE_LIMIT && lock(&session.stream).as_ref().is_none_or(mpsc::Sender::is_closed)
+            session.idle_for() > IDLE_LIMIT
+                && lock(&session.stream).as_ref().is_none_or(mpsc::Sender::is_closed)
         };
         let gone: Vec<Arc<Session>> = open.values().filter(|session| idle(session)).cloned().collect();
         for session in &gone {

@@ -86,7 +86,11 @@ fn for_revision(result: &RawJson, facts: ResultFacts, revision: Revision, method
 fn without_odd_structure(result: &RawJson) -> RawJson {
     match result.member("structuredContent") {
         Some(value) if !value.is_object() => {
-            let dropped = edit_object(result, |key, _| if key == "structuredContent" { Edit::Drop } else { Edit::Keep });
+            let dropped =
+                edit_object(
+                    result,
+                    |key, _| if key == "structuredContent" { Edit::Drop } else { Edit::Keep },
+                );
             dropped.unwrap_or_else(|_| result.clone())
         }
         _ => result.clone(),
@@ -131,7 +135,10 @@ pub enum Told {
 /// Writes a fault for a client.
 pub fn problem(problem: &Problem, method: &str) -> Told {
     let code = match problem.code {
-        "call.unknown-tool" | "call.ambiguous-name" | "call.arguments-not-object" | "request.bad-params"
+        "call.unknown-tool"
+        | "call.ambiguous-name"
+        | "call.arguments-not-object"
+        | "request.bad-params"
         | "prompt.unknown" => INVALID_PARAMS,
         "resource.unknown" => RESOURCE_NOT_FOUND,
         "request.unknown-method" => METHOD_NOT_FOUND,
@@ -145,7 +152,8 @@ pub fn problem(problem: &Problem, method: &str) -> Told {
         UPSTREAM_FAILED => problem.sentence(),
         _ => problem.message.clone(),
     };
-    let data = RawJson::from_value(&serde_json::json!({"toolbooth": {"code": problem.code, "hint": problem.hint}}));
+    let data =
+        RawJson::from_value(&serde_json::json!({"toolbooth": {"code": problem.code, "hint": problem.hint}}));
     Told::Error(RpcError::new(code, message).with_data(data))
 }
 
@@ -164,7 +172,12 @@ mod tests {
     use toolbooth_core::caller::{Caller, ClientFacts};
 
     fn client(revision: Revision) -> Client {
-        Client { caller: Arc::new(Caller::owner("me")), facts: Arc::new(ClientFacts::default()), revision, session: None }
+        Client {
+            caller: Arc::new(Caller::owner("me")),
+            facts: Arc::new(ClientFacts::default()),
+            revision,
+            session: None,
+        }
     }
 
     #[test]
@@ -172,19 +185,64 @@ mod tests {
         let modern = Revision::V2026_07_28;
         let legacy = Revision::V2025_11_25;
         let cases = [
-            (Era::Legacy, modern, "tools/call", r#"{"content":[],"x":1.0}"#, r#"{"resultType":"complete","content":[],"x":1.0}"#),
+            (
+                Era::Legacy,
+                modern,
+                "tools/call",
+                r#"{"content":[],"x":1.0}"#,
+                r#"{"resultType":"complete","content":[],"x":1.0}"#,
+            ),
             (Era::Legacy, modern, "tools/call", "{}", r#"{"resultType":"complete"}"#),
-            (Era::Legacy, modern, "resources/read", r#"{"contents":[]}"#, r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[]}"#),
-            (Era::Modern, modern, "tools/call", r#"{"content":[],"resultType":"complete"}"#, r#"{"content":[],"resultType":"complete"}"#),
-            (Era::Modern, legacy, "tools/call", r#"{"content":[],"resultType":"complete"}"#, r#"{"content":[]}"#),
-            (Era::Modern, legacy, "tools/call", r#"{"content":[],"structuredContent":[1]}"#, r#"{"content":[]}"#),
-            (Era::Legacy, legacy, "tools/call", r#"{"content":[ ],"_meta":{"a":1}}"#, r#"{"content":[ ],"_meta":{"a":1}}"#),
-            (Era::Legacy, Revision::V2024_11_05, "tools/call", r#"{"content":[{"type":"audio","data":""},{"type":"text","text":"t"}]}"#,
-             r#"{"content":[{"type":"text","text":"[audio]"},{"type":"text","text":"t"}]}"#),
+            (
+                Era::Legacy,
+                modern,
+                "resources/read",
+                r#"{"contents":[]}"#,
+                r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[]}"#,
+            ),
+            (
+                Era::Modern,
+                modern,
+                "tools/call",
+                r#"{"content":[],"resultType":"complete"}"#,
+                r#"{"content":[],"resultType":"complete"}"#,
+            ),
+            (
+                Era::Modern,
+                legacy,
+                "tools/call",
+                r#"{"content":[],"resultType":"complete"}"#,
+                r#"{"content":[]}"#,
+            ),
+            (
+                Era::Modern,
+                legacy,
+                "tools/call",
+                r#"{"content":[],"structuredContent":[1]}"#,
+                r#"{"content":[]}"#,
+            ),
+            (
+                Era::Legacy,
+                legacy,
+                "tools/call",
+                r#"{"content":[ ],"_meta":{"a":1}}"#,
+                r#"{"content":[ ],"_meta":{"a":1}}"#,
+            ),
+            (
+                Era::Legacy,
+                Revision::V2024_11_05,
+                "tools/call",
+                r#"{"content":[{"type":"audio","data":""},{"type":"text","text":"t"}]}"#,
+                r#"{"content":[{"type":"text","text":"[audio]"},{"type":"text","text":"t"}]}"#,
+            ),
         ];
         for (from, revision, method, given, expected) in cases {
             let given = RawJson::parse(given.to_owned()).expect("JSON");
-            let facts = ResultFacts { has_extras: true, odd_structure: given.as_str().contains(":[1]"), is_error: false };
+            let facts = ResultFacts {
+                has_extras: true,
+                odd_structure: given.as_str().contains(":[1]"),
+                is_error: false,
+            };
             assert_eq!(result(&given, from, facts, &client(revision), method).as_str(), expected);
         }
     }

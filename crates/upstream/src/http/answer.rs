@@ -136,16 +136,24 @@ impl Reader {
         }
     }
 
-    async fn receive_json(mut self, outbound: &Outbound, connection: PooledConnection) -> Result<Received, UpstreamError> {
+    async fn receive_json(
+        mut self,
+        outbound: &Outbound,
+        connection: PooledConnection,
+    ) -> Result<Received, UpstreamError> {
         let mut gathered = BytesMut::new();
-        if outbound.reading == Reading::MayStream && self.length.is_some_and(|length| length > STREAM_FROM_BYTES) {
+        if outbound.reading == Reading::MayStream
+            && self.length.is_some_and(|length| length > STREAM_FROM_BYTES)
+        {
             while let Some(chunk) = self.chunk().await? {
                 gathered.extend_from_slice(&chunk);
                 match look(&gathered) {
                     Head::More => {}
                     Head::Gather => break,
                     Head::Streamable { offset } => {
-                        return Ok(Received::Answer(PeerAnswer::Stream(self.stream(gathered, offset, connection))));
+                        return Ok(Received::Answer(PeerAnswer::Stream(
+                            self.stream(gathered, offset, connection),
+                        )));
                     }
                 }
             }
@@ -192,7 +200,9 @@ impl Reader {
                 match message {
                     Message::Response(response) if response.id == Some(Id::number(outbound.id)) => {
                         // A stream that ended with its answer leaves the connection free for the next call.
-                        if let Ok(None) = tokio::time::timeout(Duration::from_millis(5), self.chunk()).await.unwrap_or(Ok(Some(Bytes::new())))
+                        if let Ok(None) = tokio::time::timeout(Duration::from_millis(5), self.chunk())
+                            .await
+                            .unwrap_or(Ok(Some(Bytes::new())))
                             && let Some(connection) = connection.take()
                         {
                             connection.give_back();
@@ -200,11 +210,15 @@ impl Reader {
                         return Ok(Received::Answer(PeerAnswer::Whole(response.outcome)));
                     }
                     Message::Response(_) => {}
-                    Message::Notification(notification) => peer.noticed(notification, Some((outbound.id, link))),
+                    Message::Notification(notification) => {
+                        peer.noticed(notification, Some((outbound.id, link)))
+                    }
                     Message::Request(request) => peer.asked(request, questions.clone()),
                 }
             }
-            let Some(last_id) = self.decoder.last_id().map(str::to_owned).filter(|_| resumptions < MAX_RESUMPTIONS) else {
+            let Some(last_id) =
+                self.decoder.last_id().map(str::to_owned).filter(|_| resumptions < MAX_RESUMPTIONS)
+            else {
                 return Err(UpstreamError::Lost {
                     server: self.server.clone(),
                     reason: "its stream ended without an answer".into(),

@@ -10,6 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ impl Origin {
         Ok(Self { scheme: scheme.ok_or_else(wrong)?, authority: authority.ok_or_else(wrong)?, path })
     }
 
-    fn port(&self) -> u16 {
+    pub(super) fn port(&self) -> u16 {
         self.authority.port_u16().unwrap_or(if self.scheme == Scheme::HTTPS { 443 } else { 80 })
     }
 }
@@ -83,6 +84,8 @@ pub struct Client {
     origin: Origin,
     idle: [Mutex<Vec<(Sender, Instant)>>; SHARDS],
     connect_timeout: Duration,
+    /// The only addresses to dial, where the host's name was resolved and judged before.
+    pinned: Option<Vec<SocketAddr>>,
 }
 
 /// A connection in use; give it back when its answer has been read to the end.
@@ -108,7 +111,12 @@ impl PooledConnection {
 impl Client {
     /// A client for one origin.
     pub fn new(origin: Origin, connect_timeout: Duration) -> Arc<Self> {
-        Arc::new(Self { origin, idle: Default::default(), connect_timeout })
+        Arc::new(Self { origin, idle: Default::default(), connect_timeout, pinned: None })
+    }
+
+    /// A client that dials these addresses, whatever the host's name resolves to by then.
+    pub(super) fn pinned(origin: Origin, addresses: Vec<SocketAddr>, connect_timeout: Duration) -> Arc<Self> {
+        Arc::new(Self { origin, idle: Default::default(), connect_timeout, pinned: Some(addresses) })
     }
 
     /// Where it goes.
@@ -154,7 +162,11 @@ impl Client {
             Ok(response) => Ok((response, PooledConnection { sender, client: self.clone() })),
             Err(mut refused) => {
                 let why = describe(refused.error());
-                Err(if refused.take_message().is_some() { Failure::NotSent(why) } else { Failure::Broken(why) })
+                Err(if refused.take_message().is_some() {
+                    Failure::NotSent(why)
+                } else {
+                    Failure::Broken(why)
+                })
             }
         }
     }
@@ -175,12 +187,19 @@ impl Client {
 
     async fn dial(&self) -> Result<Sender, String> {
         let host = self.origin.authority.host().trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((host, self.origin.port())).await.map_err(|error| plain_reason(&error))?;
+        let dialled = match &self.pinned {
+            Some(addresses) => TcpStream::connect(addresses.as_slice()).await,
+            None => TcpStream::connect((host, self.origin.port())).await,
+        };
+        let stream = dialled.map_err(|error| plain_reason(&error))?;
         let _ = stream.set_nodelay(true);
         if self.origin.scheme == Scheme::HTTPS {
             let name = rustls::pki_types::ServerName::try_from(host.to_owned())
                 .map_err(|_| format!("`{host}` is no host name"))?;
-            let stream = tls::connector().connect(name, stream).await.map_err(|error| format!("TLS failed: {error}"))?;
+            let stream = tls::connector()
+                .connect(name, stream)
+                .await
+                .map_err(|error| format!("TLS failed: {error}"))?;
             shake(TokioIo::new(stream)).await
         } else {
             shake(TokioIo::new(stream)).await

@@ -3,11 +3,13 @@
 mod answer;
 mod client;
 mod credential;
+mod fetch;
 mod notices;
 mod peer;
 mod tls;
 
 pub use client::{Client, Failure, Origin, OriginError, PooledConnection};
 pub use credential::Credential;
+pub use fetch::Fetch;
 pub use peer::{HttpParts, HttpPeer};
 pub use tls::connector;

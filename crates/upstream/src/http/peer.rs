@@ -102,7 +102,10 @@ impl HttpPeer {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         if let Some(outbound) = outbound {
             if agreed.era == Era::Modern && outbound.method != "initialize" {
-                headers.insert(HeaderName::from_static(mirror::METHOD), HeaderValue::from_static(outbound.method));
+                headers.insert(
+                    HeaderName::from_static(mirror::METHOD),
+                    HeaderValue::from_static(outbound.method),
+                );
                 if let Some(name) = &outbound.name {
                     headers.insert(HeaderName::from_static(mirror::NAME), mirror::encode(name));
                 }
@@ -126,7 +129,8 @@ impl HttpPeer {
         loop {
             let mut request = make();
             self.parts.credential.apply(request.headers_mut()).await;
-            let (response, connection) = self.parts.client.send(request).await.map_err(|failure| self.failed(failure))?;
+            let (response, connection) =
+                self.parts.client.send(request).await.map_err(|failure| self.failed(failure))?;
             let status = response.status();
             if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                 return Ok((response, connection));
@@ -138,7 +142,11 @@ impl HttpPeer {
             }
             let next = self.parts.credential.challenged(status.as_u16(), challenge.as_deref()).await;
             if round > AUTH_ROUNDS || !matches!(next, Some(Next::Retry)) {
-                return Err(UpstreamError::NeedsAuth { server: self.name(), challenge, status: status.as_u16() });
+                return Err(UpstreamError::NeedsAuth {
+                    server: self.name(),
+                    challenge,
+                    status: status.as_u16(),
+                });
             }
         }
     }
@@ -190,10 +198,10 @@ impl HttpPeer {
     pub(super) fn noticed(&self, notification: Notification, call: Option<(u64, &CallLink)>) {
         let Notification { method, params } = notification;
         match (method.as_str(), params, call) {
-            ("notifications/progress", Some(params), Some((id, link))) => {
-                if params.member("progressToken").is_some_and(|token| token.as_str() == id.to_string()) {
-                    link.progress(params);
-                }
+            ("notifications/progress", Some(params), Some((id, link)))
+                if params.member("progressToken").is_some_and(|token| token.as_str() == id.to_string()) =>
+            {
+                link.progress(params);
             }
             ("notifications/message", Some(params), Some((_, link))) => link.log(params),
             ("notifications/subscriptions/acknowledged", _, Some((_, link))) => link.acknowledge(),
@@ -233,7 +241,11 @@ impl HttpPeer {
         });
     }
 
-    async fn ask(self: &Arc<Self>, outbound: &Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
+    async fn ask(
+        self: &Arc<Self>,
+        outbound: &Outbound,
+        link: &CallLink,
+    ) -> Result<PeerAnswer, UpstreamError> {
         let body = write_request(outbound.id, outbound.method, outbound.params.as_ref());
         let agreed = self.agreed.load_full();
         let (response, connection) = self.send(|| self.post(&body, Some(outbound), &agreed)).await?;
@@ -248,7 +260,8 @@ impl HttpPeer {
             return Err(UpstreamError::SessionExpired { server: self.name() });
         }
         let reader = Reader::new(response, self.parts.body_limit, self.name());
-        let questions = (outbound.asking == Asking::Allowed || agreed.era == Era::Legacy).then(|| link.clone());
+        let questions =
+            (outbound.asking == Asking::Allowed || agreed.era == Era::Legacy).then(|| link.clone());
         match reader.receive(self, outbound, link, questions, connection).await? {
             Received::Answer(answer) => Ok(answer),
             Received::NotAMessage(text) => {
@@ -275,7 +288,10 @@ struct CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if !self.armed || self.peer.agreed.load().era == Era::Modern || self.peer.closed.load(Ordering::Relaxed) {
+        if !self.armed
+            || self.peer.agreed.load().era == Era::Modern
+            || self.peer.closed.load(Ordering::Relaxed)
+        {
             return;
         }
         let mut params = ObjectWriter::default();
