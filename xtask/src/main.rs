@@ -1,5 +1,6 @@
 //! `cargo xtask`: the tasks of this repository, in the language of this repository.
 
+mod bench;
 mod conformance;
 mod interop;
 mod node;
@@ -20,6 +21,7 @@ usage: cargo xtask TASK
   setup         install what the tests need of other people's, under .setup
   interop       other people's clients and servers, through the gateway [NAME ...]
   conformance   the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
+  bench         what a call costs, against nginx [--quick] [--rows 1,2] [--report-only]
   fmt           format the code";
 
 fn main() -> ExitCode {
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Some("setup") => setup::run(&root()),
         Some("interop") => interop::run(&root(), arguments),
         Some("conformance") => conformance::run(arguments),
+        Some("bench") => bench::run(&root(), arguments),
         Some("fmt") => format(&root()),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

@@ -1,0 +1,250 @@
+//! What the server of test data answers, whatever the transport: both eras, ready bytes where they are long.
+
+use crate::catalog;
+use crate::era::{Era, VERSION_KEY};
+use bytes::Bytes;
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The longest blob that is made.
+const BLOB_LIMIT_BYTES: usize = 64 * 1024 * 1024;
+/// The longest sleep.
+const SLEEP_LIMIT: Duration = Duration::from_secs(60);
+/// How many sizes of blobs are kept.
+const BLOBS_KEPT: usize = 16;
+
+/// The text of one answer, in parts, so that long ones need no copy.
+pub type Parts = Vec<Bytes>;
+
+/// What a message leads to.
+pub enum Reply {
+    /// Nothing: it was a notification or an answer.
+    Silence,
+    /// An answer.
+    Message(Parts),
+    /// An answer that opens a session.
+    Opening(Parts),
+}
+
+/// The messages seen so far, by kind.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Requests and notifications in all, health checks (`ping`) left out.
+    pub messages: AtomicU64,
+    /// Health checks: they come by the clock, not by the call.
+    pub pings: AtomicU64,
+}
+
+/// The server of test data.
+pub struct Answers {
+    lists: [Bytes; 2],
+    blobs: Mutex<HashMap<usize, Bytes>>,
+    /// What was asked.
+    pub counters: Counters,
+}
+
+#[derive(Deserialize)]
+struct Incoming<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct CallParams<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    arguments: Arguments<'a>,
+}
+
+#[derive(Deserialize, Default)]
+struct Arguments<'a> {
+    /// Sent back as it came.
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    size: Option<usize>,
+    ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct InitializeParams<'a> {
+    #[serde(borrow, rename = "protocolVersion")]
+    version: Cow<'a, str>,
+}
+
+impl Answers {
+    /// A server with this many tools.
+    pub fn new(tools: usize) -> Self {
+        let tools = catalog::tools(tools);
+        let list = |era: Era| Bytes::from(format!("{{\"tools\":{tools}{}}}", era.cache_tail()));
+        Self {
+            lists: [list(Era::Legacy), list(Era::Modern)],
+            blobs: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Answers one message; `None` means that it is no JSON-RPC message.
+    pub async fn answer(&self, text: &[u8]) -> Option<Reply> {
+        let message: Incoming<'_> = serde_json::from_slice(text).ok()?;
+        let method = message.method.as_deref();
+        let counter = if method == Some("ping") { &self.counters.pings } else { &self.counters.messages };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let (Some(id), Some(method)) = (message.id, method) else { return Some(Reply::Silence) };
+        let params = message.params.map_or("{}", RawValue::get);
+        let modern = memmem::find(params.as_bytes(), VERSION_KEY.as_bytes()).is_some();
+        let era = if modern { Era::Modern } else { Era::Legacy };
+        Some(match self.result(method, params, era).await {
+            Ok(result) => {
+                let parts = envelope(id, result);
+                if method == "initialize" { Reply::Opening(parts) } else { Reply::Message(parts) }
+            }
+            Err((code, reason)) => Reply::Message(vec![Bytes::from(format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{{\"code\":{code},\"message\":\"{reason}\"}}}}",
+                id.get()
+            ))]),
+        })
+    }
+
+    async fn result(&self, method: &str, params: &str, era: Era) -> Result<Parts, (i32, &'static str)> {
+        let whole = |text: String| Ok(vec![Bytes::from(text)]);
+        match method {
+            "tools/call" => self.call(params, era).await,
+            "tools/list" => Ok(vec![self.lists[usize::from(era == Era::Modern)].clone()]),
+            "initialize" => whole(initialize(params)),
+            "server/discover" => whole(format!(
+                "{{\"supportedVersions\":[\"{}\",\"{}\"],\"capabilities\":{{\"tools\":{{}}}},\
+                 \"_meta\":{{\"io.modelcontextprotocol/serverInfo\":\
+                 {{\"name\":\"bench-server\",\"version\":\"1.0.0\"}}}}{}}}",
+                Era::Modern.version(),
+                Era::Legacy.version(),
+                Era::Modern.cache_tail()
+            )),
+            "ping" => whole("{}".into()),
+            _ => Err((-32601, "Method not found")),
+        }
+    }
+
+    async fn call(&self, params: &str, era: Era) -> Result<Parts, (i32, &'static str)> {
+        let Ok(call) = serde_json::from_str::<CallParams<'_>>(params) else {
+            return Err((-32602, "Invalid params"));
+        };
+        let arguments = &call.arguments;
+        let text = match &*call.name {
+            "echo" => Bytes::copy_from_slice(arguments.text.map_or("\"\"", RawValue::get).as_bytes()),
+            "blob" => self.blob(arguments.size.unwrap_or(1024).min(BLOB_LIMIT_BYTES)),
+            "sleep" => {
+                tokio::time::sleep(Duration::from_millis(arguments.ms.unwrap_or(0)).min(SLEEP_LIMIT)).await;
+                Bytes::from_static(b"\"slept\"")
+            }
+            _ => Bytes::from_static(b"\"done\""),
+        };
+        Ok(vec![
+            Bytes::from_static(b"{\"content\":[{\"type\":\"text\",\"text\":"),
+            text,
+            Bytes::from(format!("}}],\"isError\":false{}}}", era.result_tail())),
+        ])
+    }
+
+    fn blob(&self, size: usize) -> Bytes {
+        let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(blob) = blobs.get(&size) {
+            return blob.clone();
+        }
+        let blob = Bytes::from(catalog::blob(size));
+        if blobs.len() < BLOBS_KEPT {
+            blobs.insert(size, blob.clone());
+        }
+        blob
+    }
+}
+
+fn initialize(params: &str) -> String {
+    let asked = serde_json::from_str::<InitializeParams<'_>>(params).map(|asked| asked.version);
+    let version = match asked.as_deref() {
+        Ok(known @ ("2024-11-05" | "2025-03-26" | "2025-06-18")) => known,
+        _ => Era::Legacy.version(),
+    };
+    format!(
+        "{{\"protocolVersion\":\"{version}\",\"capabilities\":{{\"tools\":{{}}}},\
+         \"serverInfo\":{{\"name\":\"bench-server\",\"version\":\"1.0.0\"}}}}"
+    )
+}
+
+/// The result within its message. Short parts are joined: each part is a write of its own.
+fn envelope(id: &RawValue, result: Parts) -> Parts {
+    const JOINED_BYTES: usize = 4096;
+    let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", id.get());
+    let length: usize = result.iter().map(Bytes::len).sum();
+    if length > JOINED_BYTES {
+        let mut parts = vec![Bytes::from(head)];
+        parts.extend(result);
+        parts.push(Bytes::from_static(b"}"));
+        return parts;
+    }
+    let mut text = Vec::with_capacity(head.len() + length + 1);
+    text.extend_from_slice(head.as_bytes());
+    for part in result {
+        text.extend_from_slice(&part);
+    }
+    text.push(b'}');
+    vec![Bytes::from(text)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    async fn ask(message: Value) -> Value {
+        match Answers::new(5).answer(message.to_string().as_bytes()).await {
+            Some(Reply::Message(parts) | Reply::Opening(parts)) => {
+                serde_json::from_slice(&parts.concat()).expect("JSON")
+            }
+            _ => Value::Null,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_echo_comes_back_as_it_went() {
+        let params = json!({ "name": "echo", "arguments": { "text": "a \"b\"\n" } });
+        let answer =
+            ask(json!({ "jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params })).await;
+        assert_eq!(answer["id"], "x");
+        assert_eq!(answer["result"]["content"][0]["text"], "a \"b\"\n");
+        assert_eq!(answer["result"].get("resultType"), None);
+    }
+
+    #[tokio::test]
+    async fn a_modern_request_gets_a_modern_result() {
+        let params = Era::Modern.complete(json!({ "name": "blob", "arguments": { "size": 9000 } }));
+        let answer =
+            ask(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).await;
+        assert_eq!(answer["result"]["resultType"], "complete");
+        assert_eq!(answer["result"]["content"][0]["text"].as_str().map(str::len), Some(9000));
+    }
+
+    #[tokio::test]
+    async fn all_tools_are_listed() {
+        let answer = ask(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" })).await;
+        assert_eq!(answer["result"]["tools"].as_array().map(Vec::len), Some(5));
+    }
+
+    #[tokio::test]
+    async fn a_notification_is_met_with_silence() {
+        assert_eq!(
+            ask(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await,
+            Value::Null
+        );
+    }
+}

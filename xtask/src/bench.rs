@@ -1,0 +1,171 @@
+//! `cargo xtask bench`: what a call through the gateway costs, against no gateway and against nginx.
+//!
+//! All cells run interleaved, round after round, so that a busy minute of the machine hits every side. The ratios
+//! of the medians are judged against the goals. See `bench/README.md`.
+
+mod cells;
+mod goals;
+mod stage;
+mod starts;
+
+use anyhow::{Context, Result, bail, ensure};
+use cells::{CELLS, Cell, Samples, Via};
+use goals::Verdict;
+use stage::{Programs, Stage};
+use std::{collections::BTreeSet, path::Path, path::PathBuf, time::Duration};
+
+const USAGE: &str = "usage: cargo xtask bench [--rows 1,2,...] [--rounds N] [--quick] [--report-only] \
+                     [--toolbooth PROGRAM] [--built FOLDER]";
+
+/// The rows of the goals that are measured here.
+const ROWS: [u8; 13] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14];
+
+/// What a missed goal leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnMiss {
+    Fail,
+    Report,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    rows: BTreeSet<u8>,
+    rounds: usize,
+    /// How long one cell is measured.
+    length: Duration,
+    on_miss: OnMiss,
+    toolbooth: Option<PathBuf>,
+    built: Option<PathBuf>,
+}
+
+fn plan(arguments: impl IntoIterator<Item = String>) -> Result<Plan> {
+    let mut plan = Plan {
+        rows: ROWS.into(),
+        rounds: 5,
+        length: Duration::from_millis(1500),
+        on_miss: OnMiss::Fail,
+        toolbooth: None,
+        built: None,
+    };
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().with_context(|| format!("`{argument}` needs a value\n{USAGE}"));
+        match argument.as_str() {
+            "--rows" => plan.rows = rows(&value()?)?,
+            "--rounds" => {
+                plan.rounds = value()?.parse().context("`--rounds` needs a number")?;
+                ensure!((1..=100).contains(&plan.rounds), "`--rounds` takes 1 to 100");
+            }
+            "--quick" => (plan.rounds, plan.length) = (2, Duration::from_millis(400)),
+            "--report-only" => plan.on_miss = OnMiss::Report,
+            "--toolbooth" => plan.toolbooth = Some(PathBuf::from(value()?)),
+            "--built" => plan.built = Some(PathBuf::from(value()?)),
+            other => bail!("`{other}` is unknown\n{USAGE}"),
+        }
+    }
+    Ok(plan)
+}
+
+fn rows(text: &str) -> Result<BTreeSet<u8>> {
+    let row = |text: &str| match text.trim().parse() {
+        Ok(row) if ROWS.contains(&row) => Ok(row),
+        _ => bail!("`{text}` is no row; there are {ROWS:?}"),
+    };
+    text.split(',').map(row).collect()
+}
+
+/// Measures what the arguments select; a missed goal is an error.
+pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<()> {
+    let plan = plan(arguments)?;
+    let programs = match &plan.built {
+        Some(folder) => Programs::find(folder, plan.toolbooth.as_deref())?,
+        None => Programs::build(root, plan.toolbooth.as_deref())?,
+    };
+    if programs.nginx.is_none() {
+        println!(
+            "note: there is no nginx (Debian's package nginx-light), so its side and its ratios are left out"
+        );
+    }
+    let mut samples = Samples::create(&root.join("bench/results"))?;
+    measure(&plan, &programs, &mut samples)?;
+    let findings = goals::judge(&plan.rows, &samples);
+    println!("\n{}", goals::table(&findings));
+    println!("\nSamples: {}", samples.path().display());
+    let missed: Vec<_> = findings.iter().filter(|finding| finding.verdict == Verdict::Missed).collect();
+    let met = findings.iter().filter(|finding| finding.verdict == Verdict::Met).count();
+    println!("{met} goals met, {} missed", missed.len());
+    if !missed.is_empty() && plan.on_miss == OnMiss::Fail {
+        bail!("{} goals were missed (`--report-only` makes that no error)", missed.len());
+    }
+    Ok(())
+}
+
+fn measure(plan: &Plan, programs: &Programs, samples: &mut Samples) -> Result<()> {
+    let cells: Vec<&Cell> =
+        CELLS.iter().filter(|cell| cell.rows.iter().any(|row| plan.rows.contains(row))).collect();
+    let stage = Stage::new(programs)?;
+    let sizes: BTreeSet<usize> = cells.iter().map(|cell| cell.tools).collect();
+    let mut stacks = Vec::new();
+    for tools in sizes {
+        let stack = stage.start_stack(tools).with_context(|| format!("the stack with {tools} tools"))?;
+        samples.add(0, &format!("memory-idle-{tools}"), Via::Toolbooth, stack.memory());
+        stacks.push(stack);
+    }
+    let cached = if plan.rows.contains(&12) { Some(starts::Cached::fill(&stage)?) } else { None };
+    for round in 1..=plan.rounds {
+        println!("round {round} of {}", plan.rounds);
+        for cell in &cells {
+            let Some(stack) = stacks.iter().find(|stack| stack.tools == cell.tools) else { continue };
+            for via in [Via::Direct, Via::Nginx, Via::Toolbooth] {
+                if cell.is_measured(via) && stack.has(via) {
+                    samples.add(round, cell.name, via, cell.measure(stack, via, plan.length));
+                }
+            }
+        }
+        if plan.rows.contains(&11) {
+            starts::many_servers(&stage, round, samples);
+        }
+        if let Some(cached) = &cached {
+            samples.add(round, "cached-start", Via::Toolbooth, cached.start(&stage));
+        }
+    }
+    for stack in &stacks {
+        samples.add(plan.rounds, &format!("memory-after-{}", stack.tools), Via::Toolbooth, stack.memory());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn arguments_make_a_plan() -> Result<()> {
+        let chosen = plan(words("--quick --rows 1,14 --report-only --toolbooth /x"))?;
+        assert_eq!(chosen.rows, BTreeSet::from([1, 14]));
+        assert_eq!((chosen.rounds, chosen.on_miss), (2, OnMiss::Report));
+        assert_eq!(chosen.toolbooth, Some(PathBuf::from("/x")));
+        let all = plan(words(""))?;
+        assert_eq!((all.rounds, all.rows.len(), all.on_miss), (5, ROWS.len(), OnMiss::Fail));
+        Ok(())
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for arguments in ["--rows 10", "--rows x", "--rounds 0", "--rounds", "--fast"] {
+            assert!(plan(words(arguments)).is_err(), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn every_row_has_something_to_measure() {
+        let by_starting = [11, 12];
+        for row in ROWS {
+            assert!(by_starting.contains(&row) || CELLS.iter().any(|cell| cell.rows.contains(&row)), "{row}");
+        }
+    }
+}
