@@ -29,7 +29,7 @@ pub const WELCOME: &str = "\
 Toolbooth: one endpoint for every tool of your agents.
 
   toolbooth serve                   run the gateway
-  toolbooth connect claude-code     let a client use it (cursor, vscode, codex, claude-desktop)
+  toolbooth connect claude-code     let a client use it (or cursor, vscode, …)
   toolbooth servers                 how your servers do
   toolbooth tools list              what they offer
   toolbooth call demo_hash text=hi  call a tool

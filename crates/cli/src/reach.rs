@@ -12,8 +12,9 @@ use crate::render::{self, Paint, Tone};
 use bytes::Bytes;
 use http::Method;
 use serde_json::Value;
+use std::path::Path;
 use std::time::Duration;
-use toolbooth_config::{Loaded, Sources};
+use toolbooth_config::{Finding, Loaded, ServerConfigState, Sources};
 
 /// How long a gateway that is said to run here may take to show it.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
@@ -43,7 +44,7 @@ impl Reach {
 
     /// A gateway of the command's own.
     pub async fn own(global: &Global, sources: &Sources, loaded: Loaded) -> Result<Self, Failure> {
-        let errors = loaded.findings.iter().filter(|finding| finding.is_error()).count();
+        let errors = loaded.findings.iter().filter(|finding| concerns_settings(&loaded, finding)).count();
         if errors > 0 && !global.json {
             let word = Paint::stderr().tone(Tone::Warn, "warning");
             let errors = render::count(errors, "error");
@@ -68,8 +69,7 @@ impl Reach {
             return Ok(None);
         }
         let remote = Remote::at(&presence.url, token)?;
-        let alive = tokio::time::timeout(SIGN_OF_LIFE, remote.ask(Method::GET, "/health", None)).await;
-        Ok(matches!(alive, Ok(Ok(reply)) if reply.status.is_success()).then_some(Self::Running(remote)))
+        Ok(lives(&remote).await.then_some(Self::Running(remote)))
     }
 
     /// Connects servers, where the gateway is the command's own; a running one does that by itself.
@@ -105,6 +105,30 @@ impl Reach {
             own.close().await;
         }
     }
+}
+
+/// Whether an error is about settings: a broken server is shown where servers are.
+fn concerns_settings(loaded: &Loaded, finding: &Finding) -> bool {
+    let of_server = finding.key.as_deref().is_some_and(|key| key == "servers" || key.starts_with("servers."));
+    let of_server = of_server
+        || loaded
+            .servers
+            .iter()
+            .any(|server| matches!(&server.state, ServerConfigState::Broken(reason) if reason == finding));
+    finding.is_error() && !of_server
+}
+
+/// The gateway that runs on a data folder and shows it. Its file alone is no proof: after a crash the
+/// number in it may be another process's.
+pub async fn living(data_dir: &Path) -> Option<Presence> {
+    let presence = Presence::find(data_dir)?;
+    let remote = Remote::at(&presence.url, None).ok()?;
+    lives(&remote).await.then_some(presence)
+}
+
+async fn lives(remote: &Remote) -> bool {
+    let sign = tokio::time::timeout(SIGN_OF_LIFE, remote.ask(Method::GET, "/health", None)).await;
+    matches!(sign, Ok(Ok(reply)) if reply.status.is_success())
 }
 
 /// Reads an answer.

@@ -233,10 +233,10 @@ fn finish(report: &Report, global: &Global) -> Outcome {
         text.push_str(&format!(
             "{word}  {}  {}\n",
             paint.tone(Tone::Dim, &format!("{area:<7}")),
-            line(message)
+            render::wrap(&line(message), 15)
         ));
         if let Some(fix) = fix {
-            text.push_str(&format!("               fix: {}\n", line(fix)));
+            text.push_str(&format!("               fix: {}\n", render::wrap(&line(fix), 20)));
         }
     }
     text.push_str(&match (broken, doubtful) {

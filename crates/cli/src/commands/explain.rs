@@ -51,9 +51,17 @@ pub fn run(global: &Global, what: &ExplainArguments) -> Outcome {
     if global.json {
         render::print_json(&json!({ "code": page.code, "text": page.text }));
     } else {
-        render::print(&format!("{}\n\n{}\n", Paint::stdout().tone(Tone::Strong, page.code), page.text));
+        render::print(&format!(
+            "{}\n\n{}\n",
+            Paint::stdout().tone(Tone::Strong, page.code),
+            wrapped(page.text)
+        ));
     }
     Ok(Exit::Ok)
+}
+
+fn wrapped(text: &str) -> String {
+    text.split('\n').map(|line| render::wrap(line, 0)).collect::<Vec<_>>().join("\n")
 }
 
 fn last_part(code: &str) -> &str {

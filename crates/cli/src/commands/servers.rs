@@ -85,7 +85,7 @@ fn source_of(reach: &Reach) -> String {
             "No servers are configured yet, so the bundled ones are shown.".into()
         }
         Reach::Own(_) => {
-            "No gateway is running: servers were started for this answer and stopped again.".into()
+            "No gateway was asked: servers were started for this answer and stopped again.".into()
         }
     }
 }
@@ -123,14 +123,18 @@ pub fn tone_of(state: &str) -> Tone {
 /// What is wrong with a server, and what to do; nothing for one that does well.
 fn trouble_of(server: &Value, paint: Paint) -> String {
     let text = |key: &str| server[key].as_str();
-    let name = paint.tone(Tone::Strong, &line(text("name").unwrap_or_default()));
+    let name = line(text("name").unwrap_or_default());
+    let say = |what: &str| {
+        let said = render::wrap(&format!("{name}: {what}"), 2);
+        format!("\n{}\n", said.replacen(&name, &paint.tone(Tone::Strong, &name), 1))
+    };
     let mut said = match (text("reason"), text("hint")) {
         (Some(reason), hint) => {
             let code = text("code").map(|code| format!(" [{}]", line(code))).unwrap_or_default();
-            let hint = hint.map(|hint| format!("  hint: {}\n", line(hint))).unwrap_or_default();
-            format!("\n{name}: {}{code}\n{hint}", line(reason))
+            let hint = hint.map(|hint| format!("  hint: {}\n", render::wrap(&line(hint), 8)));
+            say(&format!("{}{code}", line(reason))) + &hint.unwrap_or_default()
         }
-        (None, Some(hint)) => format!("\n{name}: {}\n", line(hint)),
+        (None, Some(hint)) => say(&line(hint)),
         (None, None) => String::new(),
     };
     let aside = server["set_aside"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -138,11 +142,11 @@ fn trouble_of(server: &Value, paint: Paint) -> String {
         let names: Vec<String> =
             aside.iter().take(5).map(|aside| line(aside["name"].as_str().unwrap_or("?"))).collect();
         let more = if aside.len() > 5 { ", …" } else { "" };
-        said.push_str(&format!(
-            "\n{name}: {} set aside: {}{more}\n  `toolbooth servers show` tells why\n",
-            render::count(aside.len(), "definition"),
-            names.join(", ")
-        ));
+        let count = render::count(aside.len(), "definition");
+        let names = names.join(", ");
+        said.push_str(&say(&format!(
+            "{count} set aside: {names}{more}; `toolbooth servers show {name}` tells why"
+        )));
     }
     said
 }
@@ -203,11 +207,17 @@ fn print_server(server: &Value, global: &Global) {
             }),
         ),
         ("hint", text("hint")),
-        ("next try", server["retry_in_seconds"].as_u64().map(|seconds| format!("in {seconds} s"))),
+        (
+            "next try",
+            server["retry_in_seconds"]
+                .as_u64()
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| format!("in {seconds} s")),
+        ),
     ];
     for (key, value) in lines {
         if let Some(value) = value {
-            out.push_str(&format!("  {key:<9}  {value}\n"));
+            out.push_str(&format!("  {key:<9}  {}\n", render::wrap(&value, 13)));
         }
     }
     for aside in server["set_aside"].as_array().into_iter().flatten() {
@@ -264,9 +274,12 @@ async fn act(reach: &Reach, global: &Global, name: &str, action: &str) -> Outcom
         Ok(body) => read(&body)?,
     };
     print_server(&server, global);
+    let expected = if action == "disconnect" { "disconnected" } else { "connected" };
+    if server["state"] != expected {
+        return Ok(Exit::Failed);
+    }
     if matches!(reach, Reach::Own(_)) && !global.json {
         render::complain("No gateway is running: the server was connected for this answer only.\n");
     }
-    let expected = if action == "disconnect" { "disconnected" } else { "connected" };
-    Ok(if server["state"] == expected { Exit::Ok } else { Exit::Failed })
+    Ok(Exit::Ok)
 }

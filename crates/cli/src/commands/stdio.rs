@@ -22,12 +22,15 @@ const LINGER_SECONDS: u64 = 30;
 
 /// Joins a running gateway or starts one.
 pub fn run(global: &Global) -> Outcome {
-    let (_, loaded) = gateway::load(global)?;
+    let (sources, loaded) = gateway::load(global)?;
     let data_dir = loaded.settings.data_dir.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(problem(&error.to_string())))?;
     let outcome = runtime.block_on(async {
         let stream = join(&data_dir, global).await.map_err(Failure::failed)?;
+        if Presence::find(&data_dir).is_some_and(|found| found.named != gateway::named(&sources)) {
+            eprintln!("warning: the gateway that runs here was started with other files than these");
+        }
         relay(stream).await;
         Ok(Exit::Ok)
     });

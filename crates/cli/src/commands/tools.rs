@@ -74,7 +74,10 @@ async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         render::print_json(&json!({ "revision": revision, "tools": tools, "next_cursor": more }));
         return Ok(Exit::Ok);
     }
-    let absent = absent(reach).await;
+    let absent = match absent(reach).await {
+        Some(names) => format!("\nWithout the tools of {names}; `toolbooth servers` tells why.\n"),
+        None => String::new(),
+    };
     if tools.is_empty() {
         let narrowed = filter.server.is_some() || filter.q.is_some();
         render::print(if narrowed { "No tool matches.\n" } else { "There are no tools.\n" });
@@ -119,9 +122,9 @@ async fn gather(reach: &Reach, filter: &Filter) -> Result<(Value, Vec<Value>, Op
     }
 }
 
-/// Servers whose tools cannot be in a list, and why.
-async fn absent(reach: &Reach) -> String {
-    let Ok(answer) = reach.get("/servers").await else { return String::new() };
+/// Servers whose tools cannot be in a list, with their states.
+async fn absent(reach: &Reach) -> Option<String> {
+    let answer = reach.get("/servers").await.ok()?;
     let absent: Vec<String> = answer["servers"]
         .as_array()
         .into_iter()
@@ -131,10 +134,7 @@ async fn absent(reach: &Reach) -> String {
         .filter(|(_, state)| !matches!(*state, "connected" | "disabled"))
         .map(|(name, state)| format!("{} ({})", line(name), line(state)))
         .collect();
-    match absent.len() {
-        0 => String::new(),
-        _ => format!("\nWithout the tools of: {}. `toolbooth servers` tells why.\n", absent.join(", ")),
-    }
+    (!absent.is_empty()).then(|| absent.join(", "))
 }
 
 /// A tool by any of its names. A gateway of the command's own connects no more servers than it must.
@@ -164,8 +164,10 @@ async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
     let near = near.or_else(|| names("name").find(|known| known.contains(name)));
     match (near, absent(reach).await) {
         (Some(near), _) => failure.hint(format!("did you mean `{near}`?")),
-        (None, absent) if !absent.is_empty() => failure.hint(line(&absent)),
-        (None, _) => failure,
+        (None, Some(absent)) => {
+            failure.hint(format!("it may belong to {absent}; `toolbooth servers` tells what is wrong there"))
+        }
+        (None, None) => failure,
     }
 }
 

@@ -70,21 +70,28 @@ pub fn describe(pending: &[Pending<'_>], paint: Paint) -> String {
         text.push_str(&format!("  {}\n", paint.tone(Tone::Strong, &what)));
         match one.changed {
             Some(changes) => changes.iter().for_each(|change| text.push_str(&difference(change, paint))),
-            None => {
-                for (field, value) in &one.preview.fields {
-                    text.push_str(&format!("    {:<10} {}\n", line(field), line(value)));
-                }
-            }
+            None => text.push_str(&fields(one.preview)),
         }
     }
     text
 }
 
+/// What would run or be called, the most telling first.
+fn fields(preview: &Preview) -> String {
+    const ORDER: [&str; 5] = ["command", "args", "cwd", "url", "env"];
+    let rank = |field: &str| {
+        let first = field.split('.').next().unwrap_or(field);
+        ORDER.iter().position(|known| *known == first).unwrap_or(ORDER.len())
+    };
+    let mut fields: Vec<(&String, &String)> = preview.fields.iter().collect();
+    fields.sort_by_key(|(field, _)| rank(field));
+    let width = fields.iter().map(|(field, _)| field.chars().count()).max().unwrap_or(0).min(40);
+    fields.iter().map(|(field, value)| format!("    {:<width$}  {}\n", line(field), line(value))).collect()
+}
+
 fn difference(change: &Change, paint: Paint) -> String {
     let part = |sign: &str, tone: Tone, value: &Option<String>| match value {
-        Some(value) => {
-            paint.tone(tone, &format!("  {sign} {:<10} {}", line(&change.field), line(value))) + "\n"
-        }
+        Some(value) => paint.tone(tone, &format!("  {sign} {}  {}", line(&change.field), line(value))) + "\n",
         None => String::new(),
     };
     part("-", Tone::Bad, &change.before) + &part("+", Tone::Good, &change.after)

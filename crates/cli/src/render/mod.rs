@@ -75,6 +75,31 @@ fn moves_things(c: char) -> bool {
             | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// Prose in lines that fit, all but the first set in by `indent`. Without a terminal it stays on one.
+pub fn wrap(text: &str, indent: usize) -> String {
+    wrap_at(&homely(text), indent, table::width().map(|width| usize::from(width).clamp(40, 100)))
+}
+
+fn wrap_at(text: &str, indent: usize, width: Option<usize>) -> String {
+    let Some(width) = width else { return text.to_owned() };
+    let mut out = String::with_capacity(text.len() + 32);
+    let mut column = indent;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if column > indent {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
 /// Writes to standard output. A reader that has seen enough, such as `head`, is no error.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
@@ -96,6 +121,14 @@ pub fn print_json<T: Serialize + ?Sized>(value: &T) {
 /// "1 tool", "2 tools".
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Text in which paths below home begin with `~`.
+fn homely(text: &str) -> String {
+    match std::env::var("HOME") {
+        Ok(home) if home.len() > 1 => text.replace(&format!("{}/", home.trim_end_matches('/')), "~/"),
+        _ => text.to_owned(),
+    }
 }
 
 /// A path as people write it: home is `~`.
@@ -127,6 +160,13 @@ mod tests {
             assert_eq!(plain(text), expected, "{text:?}");
         }
         assert_eq!(line(" one\n two\t three "), "one two three");
+    }
+
+    #[test]
+    fn prose_is_set_in() {
+        assert_eq!(wrap_at("one two three four", 3, Some(12)), "one two\n   three\n   four");
+        assert_eq!(wrap_at("averyveryverylongword it is", 2, Some(10)), "averyveryverylongword\n  it is");
+        assert_eq!(wrap_at("one two three four", 3, None), "one two three four");
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn cell(cell: Cell) -> comfy_table::Cell {
 }
 
 /// The width to draw for; without a terminal nothing is cut.
-fn width() -> Option<u16> {
+pub(super) fn width() -> Option<u16> {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     said.or_else(|| {
         let terminal = std::io::stdout().is_terminal();

@@ -140,10 +140,18 @@ fn running(rest: &Rest, name: &str) -> Result<Arc<Supervised>, ProblemDocument> 
         (_, Managed::Idle(state)) => Err(Problem {
             code: "server.not-running",
             blame: Blame::Caller,
-            message: format!("server `{name}` does not run: it is {}", state.as_str()),
+            message: format!("server `{name}` does not run: {}", why(&state)),
             hint: state.problem().and_then(|problem| problem.hint.clone()).or_else(|| hint_of(&state)),
         }
         .into()),
+    }
+}
+
+fn why(state: &ServerState) -> String {
+    match (state, state.problem()) {
+        (_, Some(problem)) => problem.message.clone(),
+        (ServerState::NeedsTrust, None) => "nobody has agreed to it yet".into(),
+        (state, None) => format!("it is {}", state.as_str()),
     }
 }
 

@@ -48,6 +48,7 @@ fn print(findings: &[Finding], read: &[&PathBuf], loaded: Option<&Loaded>) {
         (0, 0) if read.is_empty() => {
             "No configuration file was found: the bundled servers and every default apply.\n".to_owned()
         }
+        (0, 0) if servers == 0 => format!("All is well in {files}.\n"),
         (0, 0) => format!("All is well: {} in {files}.\n", render::count(servers, "server")),
         (0, warnings) => format!("{} in {files}.\n", render::count(warnings, "warning")),
         (errors, 0) => format!("{} in {files}.\n", render::count(errors, "error")),

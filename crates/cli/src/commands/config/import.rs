@@ -106,16 +106,13 @@ fn survey(global: &Global, sources: &Sources) -> Outcome {
     let mut text = String::new();
     for (client, plan) in &plans {
         text.push_str(&match plan {
-            Ok(plan) if plan.servers.is_empty() => format!("{client:<15} nothing new\n"),
+            Ok(plan) if plan.servers.is_empty() => format!("{:<15} nothing new\n", client.as_str()),
             Ok(plan) => {
                 let names: Vec<&str> = plan.servers.iter().map(|server| server.name.as_str()).collect();
-                format!(
-                    "{client:<15} {}: {}\n",
-                    render::count(names.len(), "server"),
-                    plain(&names.join(", "))
-                )
+                let servers = render::count(names.len(), "server");
+                format!("{:<15} {servers}: {}\n", client.as_str(), plain(&names.join(", ")))
             }
-            Err(error) => format!("{client:<15} cannot be read: {}\n", plain(&error.to_string())),
+            Err(error) => format!("{:<15} cannot be read: {}\n", client.as_str(), plain(&error.to_string())),
         });
     }
     text.push_str("\n`toolbooth config import CLIENT` shows what would be written, with --apply it is.\n");

@@ -21,13 +21,17 @@ impl Document {
     /// Reads a file; an empty one is one without servers. An error says what is wrong with it.
     pub fn parse(app: App, text: &str) -> Result<Self, String> {
         let body = if app == App::Codex {
-            Body::Toml(Box::new(
-                text.parse().map_err(|error: toml_edit::TomlError| first_line(error.message()))?,
-            ))
+            let parsed = text.parse::<DocumentMut>().map_err(|error| {
+                let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+                format!("it is no TOML (line {})", before.matches('\n').count() + 1)
+            });
+            Body::Toml(Box::new(parsed?))
         } else {
             let text = if text.trim().is_empty() { "{}\n" } else { text };
-            let root = CstRootNode::parse(text, &ParseOptions::default());
-            Body::Json(root.map_err(|error| first_line(&error.to_string()))?)
+            let parsed = CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| {
+                format!("it is no JSON (line {}, column {})", error.line_display(), error.column_display())
+            });
+            Body::Json(parsed?)
         };
         Ok(Self { app, body })
     }
@@ -38,13 +42,24 @@ impl Document {
         if self.get(name).as_ref() == Some(&words) {
             return Ok(true);
         }
+        self.insert(name, &words)?;
+        Ok(false)
+    }
+
+    /// The text this version of a file would have with the entry of another version.
+    pub fn text_with(mut self, name: &str, other: &Self) -> Option<String> {
+        self.insert(name, &other.get(name)?).ok()?;
+        Some(self.text())
+    }
+
+    fn insert(&mut self, name: &str, words: &Value) -> Result<(), String> {
         let key = self.app.servers_key();
         match &mut self.body {
             Body::Json(root) => {
                 let object = root.object_value_or_create().ok_or("it is no JSON object")?;
                 let servers =
                     object.object_value_or_create(key).ok_or_else(|| format!("its `{key}` is no object"))?;
-                set(&servers, name, &words);
+                set(&servers, name, words);
             }
             Body::Toml(document) => {
                 let servers = document.entry(key).or_insert_with(|| {
@@ -53,10 +68,10 @@ impl Document {
                     Item::Table(table)
                 });
                 let servers = servers.as_table_mut().ok_or_else(|| format!("its `{key}` is no table"))?;
-                servers.insert(name, Item::Table(table_of(&words)));
+                servers.insert(name, Item::Table(table_of(words)));
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Takes an entry out, or puts back what stood there in an earlier version of the file.
@@ -142,10 +157,6 @@ impl Document {
         let _ = sample.put(name, entry);
         sample.text()
     }
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn set(servers: &CstObject, name: &str, words: &Value) {

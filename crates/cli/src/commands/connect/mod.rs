@@ -127,16 +127,20 @@ fn describe(what: &ConnectArguments, file: &ClientFile, entry: &Entry, known: bo
 }
 
 fn undo(global: &Global, what: &ConnectArguments, file: &ClientFile) -> Outcome {
+    let parse = |text: &str| Document::parse(what.client, text);
     let text = file.read()?.unwrap_or_default();
-    let mut document = Document::parse(what.client, &text).map_err(|why| file.unreadable(&why))?;
-    let earlier = file.read_backup();
-    let earlier = earlier.as_deref().and_then(|text| Document::parse(what.client, text).ok());
+    let mut document = parse(&text).map_err(|why| file.unreadable(&why))?;
+    let kept = file.read_backup().filter(|text| parse(text).is_ok()).unwrap_or_default();
+    let earlier = parse(&kept).ok().filter(|_| !kept.is_empty());
+    // Nothing else was written since: then not even a space shall differ.
+    let untouched =
+        parse(&kept).is_ok_and(|kept| kept.text_with(NAME, &document).is_some_and(|made| made == text));
     let was_there = document.take_out(NAME, earlier.as_ref());
     if was_there && !what.dry_run {
-        if document.is_empty() && earlier.is_none() {
-            file.remove()?;
-        } else {
-            file.write(&document.text())?;
+        match earlier {
+            Some(_) if untouched => file.write(&kept)?,
+            None if document.is_empty() => file.remove()?,
+            _ => file.write(&document.text())?,
         }
         file.drop_backup();
     }

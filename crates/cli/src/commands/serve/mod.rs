@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::gateway;
 use crate::presence::{self, Presence};
+use crate::reach::living;
 use crate::render::{self, Paint};
 use clap::Args;
 use std::io::IsTerminal;
@@ -84,7 +85,7 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
 async fn serve(sources: Sources, loaded: Loaded, linger: Option<u64>) -> Outcome {
     let settings = loaded.settings.clone();
     let identity = gateway::identity(&settings, &sources).map_err(Failure::usage)?;
-    if let Some(other) = Presence::find(&settings.data_dir) {
+    if let Some(other) = living(&settings.data_dir).await {
         return Err(Failure::failed(already_running(&other)));
     }
     // The port first: a gateway that cannot listen must not start anything.
@@ -127,15 +128,11 @@ fn staff(drain: Duration) -> Staff {
 }
 
 fn already_running(other: &Presence) -> Problem {
-    let data = "another data directory (--data-dir) makes room for a second one";
     Problem {
         code: "serve.already-running",
         blame: Blame::Caller,
         message: format!("a gateway is running already: {} (process {})", other.url, other.pid),
-        hint: Some(format!(
-            "`toolbooth servers` and all other commands use it; `kill {}` stops it; {data}",
-            other.pid
-        )),
+        hint: Some("every command uses it; a second one needs --data-dir and --listen of its own".into()),
     }
 }
 
@@ -145,7 +142,7 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
     loop {
         match gateway::open_store(settings).await {
             Err(problem) if problem.code == "store.in-use" && started.elapsed() < STORE_PATIENCE => {
-                if let Some(other) = Presence::find(&settings.data_dir) {
+                if let Some(other) = living(&settings.data_dir).await {
                     return Err(Failure::failed(already_running(&other)));
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;

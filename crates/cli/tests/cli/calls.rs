@@ -1,0 +1,142 @@
+//! Calls from the command line.
+
+use crate::world::{World, words};
+use expect_test::expect;
+use std::io::Write;
+use std::process::Stdio;
+
+#[test]
+fn arguments_take_the_types_of_the_schema() {
+    let world = World::with_server();
+    let cases = [
+        ("n=7", r#"{"n":7}"#),
+        ("n=7 flag=true note=null size=large", r#"{"n":7,"flag":true,"note":"null","size":"large"}"#),
+        ("n=12345678901234567890123 ratio=-1.50", r#"{"n":12345678901234567890123,"ratio":-1.50}"#),
+        ("n=1 tags=a tags=b", r#"{"n":1,"tags":["a","b"]}"#),
+        (r#"n=1 tags=["a","b"] more={"deep":[1]}"#, r#"{"n":1,"tags":["a","b"],"more":{"deep":[1]}}"#),
+        (r#"--args '{"n": 1.50, "x": "y"}'"#, r#"{"n": 1.50, "x": "y"}"#),
+    ];
+    for (arguments, expected) in cases {
+        let output = world.run(&format!("call sh_probe {arguments}"));
+        let text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+        assert_eq!(text, expected, "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn arguments_come_from_files_and_pipes_too() {
+    let world = World::with_server();
+    world.write("work/args.json", "{\"n\": 3}");
+    world.check(
+        "call sh_probe --args @args.json",
+        expect![[r#"
+        {"n": 3}
+    "#]],
+    );
+    let piped = world.run_with("call probe --args -", "{\"n\": 4}");
+    expect![[r#"
+        {"n": 4}
+    "#]]
+    .assert_eq(&world.shown(&piped));
+}
+
+#[test]
+fn a_tool_that_fails_fails_the_command() {
+    let world = World::with_server();
+    world.check(
+        "call sh_fail",
+        expect![[r#"
+        --- on standard error
+        the disk is on fire
+        --- exit 1
+    "#]],
+    );
+    world.check(
+        "call sh_fail --json",
+        expect![[r#"
+        {"result": {"content":[{"type":"text","text":"the disk is on fire"}],"isError":true}}
+        --- exit 1
+    "#]],
+    );
+}
+
+#[test]
+fn a_server_cannot_move_the_cursor() {
+    let world = World::with_server();
+    world.check(
+        "tools list",
+        expect![[r#"
+        TOOL      DESCRIPTION
+        sh_fail   Fails.
+        sh_paint  \u{1b}[2J\u{1b}[31mred\u{202e}
+        sh_probe  Returns what it was given.
+    "#]],
+    );
+    world.check(
+        "tools show paint",
+        expect![[r#"
+        sh_paint  mcp.sh.paint
+
+        \u{1b}[2J\u{1b}[31mred\u{202e}
+
+        It takes no arguments.
+
+          toolbooth call sh_paint
+    "#]],
+    );
+    world.check(
+        "tools show probe",
+        expect![[r#"
+        sh_probe  mcp.sh.probe
+
+        Returns what it was given.
+
+        ARGUMENT  TYPE                   DESCRIPTION
+        n         integer      required  A whole number that is explained at such length
+                                         that it cannot stand on one line.
+        flag      boolean
+        tags      string list
+        size      small|large
+        more      object
+        ratio     number
+        note      string
+
+          toolbooth call sh_probe n=…
+    "#]],
+    );
+    world.check(
+        "call paint",
+        expect![[r#"
+        red
+        [image image/png, 6 bytes]
+        [link log file:///log]
+        [hologram content; --json shows it]
+    "#]],
+    );
+    world.check(
+        "servers logs sh",
+        expect![[r#"
+        up and \x1b[31mrunning
+    "#]],
+    );
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_error() {
+    let world = World::with_server();
+    let mut command = world.command(&words("explain"));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", world.shown(&output));
+    let _ = std::io::stdout().flush();
+}
+
+#[test]
+fn no_process_outlives_a_command() {
+    let world = World::with_server();
+    for line in ["servers", "tools list", "call probe n=1", "doctor", "servers connect sh"] {
+        assert!(world.run(line).status.success(), "{line}");
+        world.assert_nothing_runs();
+    }
+}

@@ -1,0 +1,192 @@
+//! `toolbooth connect`: clients' own files, changed in one place, with a way back.
+
+use crate::world::World;
+use expect_test::expect;
+
+#[test]
+fn every_client_gets_an_entry_in_its_own_words() {
+    let world = World::new(&[]);
+    world.check(
+        "connect claude-code --dry-run",
+        expect![[r#"
+        This would be written to ~/.claude.json:
+
+          {
+            "mcpServers": {
+              "toolbooth": {
+                "type": "stdio",
+                "command": "/bin/toolbooth",
+                "args": ["stdio"]
+              }
+            }
+          }
+    "#]],
+    );
+    world.check(
+        "connect vscode --dry-run --config extra.toml",
+        expect![[r#"
+        This would be written to ~/.config/Code/User/mcp.json:
+
+          {
+            "servers": {
+              "toolbooth": {
+                "type": "stdio",
+                "command": "/bin/toolbooth",
+                "args": ["--config", "~/work/extra.toml", "stdio"]
+              }
+            }
+          }
+    "#]],
+    );
+    world.check(
+        "connect codex --dry-run",
+        expect![[r#"
+        This would be written to ~/.codex/config.toml:
+
+          [mcp_servers.toolbooth]
+          command = "/bin/toolbooth"
+          args = ["stdio"]
+    "#]],
+    );
+    world.check(
+        "connect claude-desktop --dry-run",
+        expect![[r#"
+        This would be written to ~/.config/Claude/claude_desktop_config.json:
+
+          {
+            "mcpServers": {
+              "toolbooth": {
+                "command": "/bin/toolbooth",
+                "args": ["stdio"]
+              }
+            }
+          }
+    "#]],
+    );
+    world.check(
+        "connect cursor --dry-run --url http://127.0.0.1:8665/",
+        expect![[r#"
+        This would be written to ~/.cursor/mcp.json:
+
+          {
+            "mcpServers": {
+              "toolbooth": {
+                "url": "http://127.0.0.1:PORT/mcp"
+              }
+            }
+          }
+    "#]],
+    );
+    world.check(
+        "connect claude-desktop --url http://127.0.0.1:8665/",
+        expect![[r#"
+        --- on standard error
+        error[connect.no-url]: Claude Desktop takes no addresses in its configuration file
+
+        hint: leave --url away: it will start `toolbooth stdio`
+        --- exit 2
+    "#]],
+    );
+}
+
+#[test]
+fn a_client_is_connected_and_disconnected_without_a_trace() {
+    let cases = [
+        (
+            "cursor",
+            ".cursor/mcp.json",
+            "{\n  // mine\n  \"mcpServers\": {\n    \"fs\": {\"command\": \"fs\"}\n  }\n}\n",
+        ),
+        ("claude-code", ".claude.json", "{\"numStartups\":3,\"projects\":{}}"),
+        ("vscode", ".config/Code/User/mcp.json", "{\n\t\"servers\": {},\n\t\"inputs\": []\n}\n"),
+        ("codex", ".codex/config.toml", "model = \"x\" # mine\n"),
+        ("claude-desktop", ".config/Claude/claude_desktop_config.json", "{}"),
+    ];
+    for (client, path, before) in cases {
+        let world = World::new(&[(path, before)]);
+        let report = world.screen(&format!("connect {client}"));
+        assert!(report.contains("knows Toolbooth now"), "{client}: {report}");
+        assert!(world.read(path).contains("toolbooth"), "{client}");
+        assert_eq!(world.read(&format!("{path}.before-toolbooth")), before, "{client}");
+        let again = world.screen(&format!("connect {client}"));
+        assert!(again.contains("knows Toolbooth already"), "{client}: {again}");
+        let undone = world.screen(&format!("connect {client} --undo"));
+        assert!(undone.contains("no longer knows"), "{client}: {undone}");
+        assert_eq!(world.read(path), before, "{client}");
+        assert!(!world.path(&format!("{path}.before-toolbooth")).exists(), "{client}");
+    }
+}
+
+#[test]
+fn what_is_said() {
+    let world = World::new(&[(".cursor/mcp.json", "{\"mcpServers\": {}}")]);
+    world.check(
+        "connect cursor",
+        expect![[r#"
+        Cursor knows Toolbooth now. Restart it to see the tools.
+          wrote   ~/.cursor/mcp.json
+          backup  ~/.cursor/mcp.json.before-toolbooth
+
+        `toolbooth connect cursor --undo` takes it back.
+    "#]],
+    );
+    world.check(
+        "connect cursor",
+        expect![[r#"
+        Cursor knows Toolbooth already: ~/.cursor/mcp.json
+    "#]],
+    );
+    world.check(
+        "connect cursor --undo --dry-run",
+        expect![[r#"
+        The entry `toolbooth` would be taken out of ~/.cursor/mcp.json.
+    "#]],
+    );
+    world.check(
+        "connect cursor --undo",
+        expect![[r#"
+        Cursor no longer knows Toolbooth.
+          wrote   ~/.cursor/mcp.json
+    "#]],
+    );
+    world.check(
+        "connect cursor --undo",
+        expect![[r#"
+        Cursor does not know Toolbooth; nothing to take back in ~/.cursor/mcp.json.
+    "#]],
+    );
+}
+
+#[test]
+fn a_file_that_was_made_is_removed_again() {
+    let world = World::new(&[]);
+    world.run("connect cursor");
+    assert!(world.path(".cursor/mcp.json").exists());
+    world.run("connect cursor --undo");
+    assert!(!world.path(".cursor/mcp.json").exists());
+}
+
+#[test]
+fn what_the_client_wrote_meanwhile_stays() {
+    let world =
+        World::new(&[(".cursor/mcp.json", "{\"mcpServers\": {\"toolbooth\": {\"url\": \"http://old\"}}}")]);
+    world.run("connect cursor");
+    let text = world.read(".cursor/mcp.json");
+    world.write(".cursor/mcp.json", &text.replacen('{', "{\"new\": true, ", 1));
+    world.run("connect cursor --undo");
+    let value: serde_json::Value = serde_json::from_str(&world.read(".cursor/mcp.json")).unwrap();
+    assert_eq!(value, serde_json::json!({"new": true, "mcpServers": {"toolbooth": {"url": "http://old"}}}));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_left_alone() {
+    let world = World::new(&[(".cursor/mcp.json", "{\"mcpServers\": ")]);
+    world.check("connect cursor", expect![[r#"
+        --- on standard error
+        error[connect.unreadable]: the configuration of Cursor, ~/.cursor/mcp.json, cannot be read: it is no JSON (line 1, column 16)
+
+        hint: put the file right first; it was not changed
+        --- exit 1
+    "#]]);
+    assert_eq!(world.read(".cursor/mcp.json"), "{\"mcpServers\": ");
+}

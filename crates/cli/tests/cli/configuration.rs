@@ -1,0 +1,322 @@
+//! Configuration: broken, checked, explained, imported.
+
+use crate::world::{World, mode};
+use expect_test::expect;
+
+const BROKEN: &str = r#"{"mcpServers": {
+  "good": {"command": "/bin/sh", "args": ["SERVER"]},
+  "typo": {"command": "x", "grops": ["staff"]},
+  "gone": {"command": "no-such-program"},
+  "token": {"url": "https://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer ${NO_SUCH_TOKEN}"}},
+  "off": {"command": "x", "enabled": false}
+}}"#;
+
+#[test]
+fn one_bad_server_spoils_no_other() {
+    let world = World::new(&[(".config/toolbooth/mcp.json", BROKEN)]);
+    world.check(
+        "servers",
+        expect![[r#"
+        SERVER  STATE         TOOLS  TRANSPORT  WHERE
+        gone    error                stdio      no-such-program
+        good    connected         3  stdio      /bin/sh ~/server.sh
+        off     disabled
+        token   config_error
+        typo    config_error
+
+        gone: `no-such-program` was not found [server.command-not-found]
+          hint: install `no-such-program`, or give its full path in `command`; looked in
+                /usr/bin:/bin
+
+        token: ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
+          `NO_SUCH_TOKEN` is not set [config.variable]
+          hint: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a default:
+                `${NO_SUCH_TOKEN:-...}`
+
+        typo: ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key `grops`
+          [config.unknown-key]
+          hint: did you mean `groups`?
+
+        No gateway was asked: servers were started for this answer and stopped again.
+    "#]],
+    );
+    world.check("tools list", expect![[r#"
+        TOOL        DESCRIPTION
+        good_fail   Fails.
+        good_paint  \u{1b}[2J\u{1b}[31mred\u{202e}
+        good_probe  Returns what it was given.
+        --- on standard error
+
+        Without the tools of gone (error), token (config_error), typo (config_error); `toolbooth servers` tells why.
+    "#]]);
+    world.check("tools show typo_x", expect![[r#"
+        --- on standard error
+        error[tool.unknown]: there is no tool `typo_x`
+
+        hint: it may belong to gone (error), token (config_error), typo (config_error); `toolbooth servers` tells what is wrong there
+        --- exit 1
+    "#]]);
+    world.check(
+        "servers show gone",
+        expect![[r#"
+        gone: error
+          transport  stdio
+          where      no-such-program
+          reason     `no-such-program` was not found [server.command-not-found]
+          hint       install `no-such-program`, or give its full path in `command`;
+                     looked in /usr/bin:/bin
+    "#]],
+    );
+    world.check(
+        "servers connect gone",
+        expect![[r#"
+        gone: error
+          transport  stdio
+          where      no-such-program
+          reason     `no-such-program` was not found [server.command-not-found]
+          hint       install `no-such-program`, or give its full path in `command`;
+                     looked in /usr/bin:/bin
+        --- exit 1
+    "#]],
+    );
+    world.check("servers connect typo", expect![[r#"
+        --- on standard error
+        error[server.not-running]: server `typo` does not run: ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key `grops`
+
+        hint: did you mean `groups`?
+        --- exit 1
+    "#]]);
+    world.check(
+        "doctor",
+        expect![[r#"
+        ok    config   1 file read, 5 servers
+        FAIL  config   ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key
+                       `grops`
+                       fix: did you mean `groups`?
+        FAIL  config   ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
+                       `NO_SUCH_TOKEN` is not set
+                       fix: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a
+                            default: `${NO_SUCH_TOKEN:-...}`
+        ok    gateway  not running; 127.0.0.1:PORT is free for it
+        ok    store    opens (state is kept in ~/.local/share/toolbooth)
+        FAIL  server   gone: `no-such-program` was not found
+                       fix: install `no-such-program`, or give its full path in
+                            `command`; looked in /usr/bin:/bin
+        ok    server   good: connected, 3 tools
+        ok    server   off: disabled
+
+        3 things to put right.
+        --- exit 1
+    "#]],
+    );
+    world.check(
+        "config check",
+        expect![[r#"
+        error[config.unknown-key]: server `typo`: unknown key `grops`
+         --> ~/.config/toolbooth/mcp.json:3:28
+          |
+        3 |   "typo": {"command": "x", "grops": ["staff"]},
+          |                            ^^^^^^^ did you mean `groups`?
+
+        error[config.variable]: server `token`: the variable `NO_SUCH_TOKEN` is not set
+         --> ~/.config/toolbooth/mcp.json:5:76
+          |
+        5 | l": "https://127.0.0.1:PORT/mcp", "headers": {"Authorization": "Bearer ${NO_SUCH_TOKEN}"}},
+          |                                                             ^^^^^^^^^^^^^^^^^^^^^^^^^
+        hint: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a default: `${NO_SUCH_TOKEN:-...}`
+
+        2 errors in 1 file.
+        --- exit 1
+    "#]],
+    );
+}
+
+#[test]
+fn a_syntax_error_stops_with_its_line() {
+    let world = World::new(&[(
+        ".config/toolbooth/toolbooth.toml",
+        "listen = \"127.0.0.1:9000\"\n[servers.a\ncommand = \"x\"\n",
+    )]);
+    world.check(
+        "serve",
+        expect![[r#"
+        --- on standard error
+        error[config.syntax]: this is not TOML: unclosed table, expected `]`
+         --> ~/.config/toolbooth/toolbooth.toml:2:11
+          |
+        2 | [servers.a
+          |           ^
+        --- exit 2
+    "#]],
+    );
+    world.check(
+        "servers",
+        expect![[r#"
+        --- on standard error
+        error[config.syntax]: this is not TOML: unclosed table, expected `]`
+         --> ~/.config/toolbooth/toolbooth.toml:2:11
+          |
+        2 | [servers.a
+          |           ^
+        --- exit 2
+    "#]],
+    );
+    world.check(
+        "config check",
+        expect![[r#"
+        error[config.syntax]: this is not TOML: unclosed table, expected `]`
+         --> ~/.config/toolbooth/toolbooth.toml:2:11
+          |
+        2 | [servers.a
+          |           ^
+
+        1 error in 1 file.
+        --- exit 1
+    "#]],
+    );
+    world.check(
+        "doctor",
+        expect![[r#"
+        FAIL  config   ~/.config/toolbooth/toolbooth.toml:2:11: this is not TOML:
+                       unclosed table, expected `]`
+
+        1 thing to put right.
+        --- exit 1
+    "#]],
+    );
+}
+
+#[test]
+fn values_are_explained_with_their_files() {
+    let world = World::new(&[
+        (
+            ".config/toolbooth/toolbooth.toml",
+            "drain_seconds = 3\n[servers.fs]\ncommand = \"fs\"\nenv = {TOKEN = \"${FS_TOKEN:-none}\"}\n",
+        ),
+        ("work/extra.toml", "drain_seconds = 5\n"),
+    ]);
+    world.check(
+        "config explain drain_seconds --config extra.toml",
+        expect![[r#"
+        drain_seconds = 5
+          from ~/work/extra.toml:1:17 (command line)
+          over 3 from ~/.config/toolbooth/toolbooth.toml:1:17 (user)
+    "#]],
+    );
+    world.check(
+        "config explain servers.fs.env.TOKEN",
+        expect![[r#"
+        servers.fs.env.TOKEN = "${FS_TOKEN:-none}"
+          from ~/.config/toolbooth/toolbooth.toml:4:16 (user)
+    "#]],
+    );
+    world.check(
+        "config show",
+        expect![[r#"
+        {
+          "drain_seconds": 3,
+          "listen": "${TOOLBOOTH_LISTEN}",
+          "servers": {
+            "fs": {
+              "command": "fs",
+              "env": {
+                "TOKEN": "${FS_TOKEN:-none}"
+              }
+            }
+          }
+        }
+    "#]],
+    );
+    world.check(
+        "config check extra.toml",
+        expect![[r#"
+        All is well in 1 file.
+          ~/work/extra.toml
+    "#]],
+    );
+    world.check(
+        "config check",
+        expect![[r#"
+        All is well: 1 server in 1 file.
+          ~/.config/toolbooth/toolbooth.toml
+    "#]],
+    );
+}
+
+#[test]
+fn other_clients_servers_are_taken_over_and_given_back() {
+    let files = [
+        (
+            ".cursor/mcp.json",
+            r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"], "env": {"API_KEY": "hunter2hunter2"}}}}"#,
+        ),
+        (".codex/config.toml", "[mcp_servers.other]\ncommand = \"other\"\n"),
+    ];
+    let world = World::new(&files);
+    world.check(
+        "config import",
+        expect![[r#"
+        cursor          1 server: sh
+        codex           1 server: other
+
+        `toolbooth config import CLIENT` shows what would be written, with --apply it is.
+    "#]],
+    );
+    world.check(
+        "config import cursor",
+        expect![[r#"
+        read ~/.cursor/mcp.json
+        + sh: "/bin/sh"
+            `env.API_KEY` moves to ${API_KEY}
+        would write ~/.config/toolbooth/imported.json
+        would write ~/.config/toolbooth/imported.env
+
+        Nothing was written. Add --apply to do it.
+    "#]],
+    );
+    world.check(
+        "servers",
+        expect![[r#"
+        SERVER  STATE      TOOLS  TRANSPORT  WHERE
+        demo    connected      5  bundled    toolbooth demo-server demo
+
+        No servers are configured yet, so the bundled ones are shown.
+    "#]],
+    );
+    world.check(
+        "config import cursor --apply",
+        expect![[r#"
+        Imported 1 server: sh.
+          wrote ~/.config/toolbooth/imported.env
+          wrote ~/.config/toolbooth/imported.json
+        `toolbooth config import --undo` takes it back.
+    "#]],
+    );
+    assert_eq!(mode(&world.path(".config/toolbooth/imported.env")), 0o600);
+    world.check(
+        "servers",
+        expect![[r#"
+        SERVER  STATE      TOOLS  TRANSPORT  WHERE
+        sh      connected      3  stdio      /bin/sh ~/server.sh
+
+        No gateway was asked: servers were started for this answer and stopped again.
+    "#]],
+    );
+    world.check(
+        "config import cursor --apply",
+        expect![[r#"
+        read ~/.cursor/mcp.json
+        - sh: is there already
+        nothing to import
+    "#]],
+    );
+    world.check(
+        "config import --undo",
+        expect![[r#"
+        The last import was taken back.
+          removed ~/.config/toolbooth/imported.env
+          removed ~/.config/toolbooth/imported.json
+    "#]],
+    );
+    assert!(!world.path(".config/toolbooth/imported.env").exists());
+}

@@ -1,0 +1,272 @@
+//! A fresh machine: nothing is configured, and everything answers.
+
+use crate::world::{World, json};
+use expect_test::expect;
+
+#[test]
+fn nothing_is_needed_to_look_around() {
+    let world = World::new(&[]);
+    world.check(
+        "",
+        expect![[r#"
+        Toolbooth: one endpoint for every tool of your agents.
+
+          toolbooth serve                   run the gateway
+          toolbooth connect claude-code     let a client use it (or cursor, vscode, …)
+          toolbooth servers                 how your servers do
+          toolbooth tools list              what they offer
+          toolbooth call demo_hash text=hi  call a tool
+          toolbooth doctor                  find out what is wrong
+
+        Servers come from .mcp.json here, or from ~/.config/toolbooth/toolbooth.toml.
+        `toolbooth config import` takes them over from other clients. More: toolbooth --help
+    "#]],
+    );
+    world.check(
+        "servers",
+        expect![[r#"
+        SERVER  STATE      TOOLS  TRANSPORT  WHERE
+        demo    connected      5  bundled    toolbooth demo-server demo
+
+        No servers are configured yet, so the bundled ones are shown.
+    "#]],
+    );
+    world.check(
+        "tools list",
+        expect![[r#"
+        TOOL        DESCRIPTION
+        demo_echo   Returns the text it was given, unchanged.
+        demo_flaky  Fails on every other call; shows how errors look.
+        demo_hash   Computes the SHA-256 of a text, in hexadecimal.
+        demo_slow   Waits for some milliseconds before it answers; shows deadlines a…
+        demo_time   Tells the current time in UTC, as seconds since 1970.
+    "#]],
+    );
+    world.check(
+        "tools list --q time --limit 1",
+        expect![[r#"
+        TOOL       DESCRIPTION
+        demo_time  Tells the current time in UTC, as seconds since 1970.
+    "#]],
+    );
+    world.check(
+        "tools show demo_slow",
+        expect![[r#"
+        demo_slow  mcp.demo.slow
+
+        Waits for some milliseconds before it answers; shows deadlines at work.
+
+        ARGUMENT      TYPE               DESCRIPTION
+        milliseconds  integer  required  How long to wait.
+
+          toolbooth call demo_slow milliseconds=…
+    "#]],
+    );
+    world.check(
+        "tools show demo_time",
+        expect![[r#"
+        demo_time  mcp.demo.time
+
+        Tells the current time in UTC, as seconds since 1970.
+
+        It takes no arguments.
+
+          toolbooth call demo_time
+    "#]],
+    );
+    world.check(
+        "servers show demo",
+        expect![[r#"
+        demo: connected
+          transport  bundled
+          where      toolbooth demo-server demo
+          speaks     MCP 2026-07-28
+          offers     5 tools
+    "#]],
+    );
+    world.check(
+        "call demo_hash text=hello",
+        expect![[r#"
+        2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
+    "#]],
+    );
+    world.check(
+        "doctor",
+        expect![[r#"
+        ok    config   no file found: bundled servers and defaults apply
+        ok    gateway  not running; 127.0.0.1:PORT is free for it
+        ok    store    opens (state is kept in ~/.local/share/toolbooth)
+        ok    server   demo: connected, 5 tools
+
+        All is well.
+    "#]],
+    );
+    world.check(
+        "config check",
+        expect![[r#"
+        No configuration file was found: the bundled servers and every default apply.
+    "#]],
+    );
+    world.check("config import", expect![[r#"
+        No other client keeps servers here (looked for claude-desktop, claude-code, cursor, vscode, codex, goose).
+    "#]]);
+    world.check(
+        "trust",
+        expect![[r#"
+        Nothing waits for trust in ~/work.
+    "#]],
+    );
+    world.check(
+        "explain server.command-not-found",
+        expect![[r#"
+        server.command-not-found
+
+        The program of a server was not found.
+
+        Install it, or give its full path in `command`. It is looked for in the PATH of
+        the gateway, which may differ from your shell's.
+    "#]],
+    );
+}
+
+#[test]
+fn help_is_short() {
+    let world = World::new(&[]);
+    world.check(
+        "--help",
+        expect![[r#"
+        One endpoint for every tool of your agents
+
+        Usage: toolbooth [OPTIONS] <COMMAND>
+
+        Commands:
+          serve        Run the gateway
+          stdio        Speak MCP on standard input and output, through a shared gateway
+          connect      Let a client use the gateway: writes its configuration, with a
+                       backup
+          servers      List servers, look at one, connect, disconnect or restart it
+          tools        List tools, look at one
+          call         Call a tool
+          config       Check, show, explain or import configuration
+          reload       Make the running gateway read its configuration again
+          trust        Let the servers of a project folder run
+          doctor       Find out what is wrong, and how to put it right
+          explain      Explain a fault code
+          completions  Print completions for a shell
+
+        Options:
+              --config <FILE>  A configuration file; may repeat, later ones win
+              --json           Print JSON for programs
+              --url <URL>      A running gateway to talk to; TOOLBOOTH_TOKEN is its
+                               token
+          -h, --help           Print help
+          -V, --version        Print version
+
+        More options of every command:
+          --config-dir DIR         A folder with mcp.json, toolbooth.* and llmconfig.yml
+          --config-overrides DIR   A folder laid over --config-dir
+          --mcp-config FILE        A file of servers
+          --llm-config FILE        A file about the language model
+          --env-file FILE          Variables, loaded first
+          --data-dir DIR           Where state is kept
+          --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
+
+        Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 refused, 4 held, 5
+        gateway unreachable.
+    "#]],
+    );
+    world.check(
+        "servers -h",
+        expect![[r#"
+        List servers, look at one, connect, disconnect or restart it
+
+        Usage: toolbooth servers [OPTIONS]
+               toolbooth servers <COMMAND>
+
+        Commands:
+          list        List all servers (the default)
+          show        Show one server
+          connect     Connect a server now
+          disconnect  Disconnect a server until somebody asks for it
+          restart     Disconnect a server and connect it anew
+          logs        Show the last lines a server wrote to its standard error
+
+        Options:
+              --config <FILE>  A configuration file; may repeat, later ones win
+              --json           Print JSON for programs
+              --url <URL>      A running gateway to talk to; TOOLBOOTH_TOKEN is its
+                               token
+          -h, --help           Print help
+    "#]],
+    );
+    world.check(
+        "call -h",
+        expect![[r#"
+        Call a tool
+
+        Usage: toolbooth call [OPTIONS] <TOOL> [KEY=VALUE]...
+
+        Arguments:
+          <TOOL>          The tool, by the name `toolbooth tools list` shows
+          [KEY=VALUE]...  Its arguments; numbers, booleans, lists and objects by the
+                          tool's own schema
+
+        Options:
+              --args <JSON|@FILE|->  Its arguments as a JSON object: the text itself,
+                                     @FILE, or - for standard input
+              --config <FILE>        A configuration file; may repeat, later ones win
+              --json                 Print JSON for programs
+              --url <URL>            A running gateway to talk to; TOOLBOOTH_TOKEN is
+                                     its token
+          -h, --help                 Print help
+
+        For example:
+          toolbooth call demo_echo text='hello there'
+          toolbooth call demo_slow --args '{"milliseconds": 200}'
+          jq -n '{text: "hi"}' | toolbooth call demo_echo --args -
+    "#]],
+    );
+}
+
+#[test]
+fn programs_get_json_of_a_stable_shape() {
+    let world = World::new(&[]);
+    let keys = |line: &str, at: &str| -> String {
+        let answer = json(&world.run(line));
+        let found = answer.pointer(at).unwrap_or_else(|| panic!("{line}: {answer}"));
+        found.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    let cases = [
+        ("servers --json", "", "revision servers"),
+        ("servers --json", "/servers/0", "name state transport target era revision tools prompts resources"),
+        ("servers show demo --json", "", "name state transport target era revision tools prompts resources"),
+        ("servers logs demo --json", "", "name total lines"),
+        ("tools --json", "", "revision tools next_cursor"),
+        ("tools list --json", "/tools/0", "name id server tool description"),
+        ("tools show demo_echo --json", "", "name id server tool description parameters definition"),
+        ("call demo_echo text=x --json", "/result", "content isError"),
+        ("doctor --json", "", "ok checks"),
+        ("doctor --json", "/checks/0", "area status message fix"),
+        ("config check --json", "", "errors warnings findings files servers"),
+        ("config explain listen --json", "", "key value origin over notes"),
+        ("config import --json", "", "clients"),
+        ("connect cursor --dry-run --json", "", "client file entry changed written"),
+        ("trust --json", "", "trusted reloaded"),
+        ("explain call.timeout --json", "", "code text"),
+        ("tools show nothing --json", "/error", "code blame message hint"),
+        ("reload --json", "/error", "code blame message hint"),
+        ("call demo_echo --args {} --json --url http://127.0.0.1:1", "/error", "code blame message hint"),
+    ];
+    for (line, at, expected) in cases {
+        assert_eq!(keys(line, at), expected, "{line}");
+    }
+}
+
+#[test]
+fn every_shell_gets_completions() {
+    let world = World::new(&[]);
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = world.run(&format!("completions {shell}"));
+        assert!(output.status.success() && output.stdout.len() > 1000, "{shell}");
+    }
+}

@@ -1,0 +1,12 @@
+//! The real binary, as people meet it: what they type, what they read, how it ends.
+
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod calls;
+mod clients;
+mod configuration;
+mod first_look;
+mod running;
+mod trusting;
+mod world;

@@ -1,0 +1,163 @@
+//! Servers of a project folder run when a person has agreed to them, and to what they say.
+
+use crate::world::World;
+use expect_test::expect;
+
+const PROJECT: &str =
+    r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"], "env": {"MODE": "fast"}}}}"#;
+
+#[test]
+fn trust_is_given_shown_and_taken_back() {
+    let world = World::new(&[("work/.mcp.json", PROJECT)]);
+    world.check(
+        "servers",
+        expect![[r#"
+        SERVER  STATE        TOOLS  TRANSPORT  WHERE
+        sh      needs_trust
+
+        sh: `toolbooth trust` shows what it would run, and lets it
+
+        No gateway was asked: servers were started for this answer and stopped again.
+    "#]],
+    );
+    world.check(
+        "servers connect sh",
+        expect![[r#"
+        --- on standard error
+        error[server.not-running]: server `sh` does not run: nobody has agreed to it yet
+
+        hint: `toolbooth trust` shows what it would run, and lets it
+        --- exit 1
+    "#]],
+    );
+    world.check(
+        "call sh_probe n=1",
+        expect![[r#"
+        --- on standard error
+        error[tool.unknown]: there is no tool `sh_probe`
+
+        hint: it may belong to sh (needs_trust); `toolbooth servers` tells what is wrong there
+        --- exit 1
+    "#]],
+    );
+    world.check(
+        "doctor",
+        expect![[r#"
+        ok    config   1 file read, 1 server
+        warn  trust    waiting for your trust: sh
+                       fix: `toolbooth trust` shows them and lets them run
+        ok    gateway  not running; 127.0.0.1:PORT is free for it
+        ok    store    opens (state is kept in ~/.local/share/toolbooth)
+
+        Nothing is broken; 1 warning.
+    "#]],
+    );
+    world.check(
+        "trust",
+        expect![[r#"
+        Trusted from now on, as it stands:
+
+        ~/work/.mcp.json
+          server sh
+            command   /bin/sh
+            args      ["~/server.sh"]
+            env.MODE  fast
+    "#]],
+    );
+    world.check(
+        "trust",
+        expect![[r#"
+        Nothing waits for trust in ~/work.
+    "#]],
+    );
+    world.check(
+        "servers",
+        expect![[r#"
+        SERVER  STATE      TOOLS  TRANSPORT  WHERE
+        sh      connected      3  stdio      /bin/sh ~/server.sh
+
+        No gateway was asked: servers were started for this answer and stopped again.
+    "#]],
+    );
+
+    world.write("work/.mcp.json", &PROJECT.replace("fast", "slow"));
+    world.check(
+        "servers",
+        expect![[r#"
+        SERVER  STATE        TOOLS  TRANSPORT  WHERE
+        sh      needs_trust
+
+        sh: `toolbooth trust` shows what it would run, and lets it
+
+        No gateway was asked: servers were started for this answer and stopped again.
+    "#]],
+    );
+    world.check(
+        "trust .mcp.json",
+        expect![[r#"
+        Trusted from now on, as it stands:
+
+        ~/work/.mcp.json
+          server sh
+          - env.MODE  fast
+          + env.MODE  slow
+    "#]],
+    );
+    world.check(
+        "trust --forget",
+        expect![[r#"
+        No longer trusted: ~/work/.mcp.json
+    "#]],
+    );
+    world.check(
+        "trust --forget",
+        expect![[r#"
+        Nothing is trusted in ~/work.
+    "#]],
+    );
+    world.check(
+        "servers show sh",
+        expect![[r#"
+        sh: needs_trust
+          hint       `toolbooth trust` shows what it would run, and lets it
+    "#]],
+    );
+}
+
+#[test]
+fn a_running_gateway_learns_of_trust_at_once() {
+    let world = World::new(&[("work/.mcp.json", PROJECT)]);
+    let _gateway = world.serve();
+    world.check(
+        "servers show sh",
+        expect![[r#"
+        sh: needs_trust
+          hint       `toolbooth trust` shows what it would run, and lets it
+    "#]],
+    );
+    world.check(
+        "trust",
+        expect![[r#"
+        Trusted from now on, as it stands:
+
+        ~/work/.mcp.json
+          server sh
+            command   /bin/sh
+            args      ["~/server.sh"]
+            env.MODE  fast
+
+        The running gateway has read its configuration again.
+        restarted  sh
+    "#]],
+    );
+    world.check(
+        "servers connect sh",
+        expect![[r#"
+        sh: connected
+          transport  stdio
+          where      /bin/sh ~/server.sh
+          speaks     MCP 2025-11-25
+          offers     3 tools
+    "#]],
+    );
+}
