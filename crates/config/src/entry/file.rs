@@ -1,8 +1,8 @@
 //! The fields of a server entry as people write them, every spelling included.
 
 use super::shapes::{
-    AuthNames, AuthShape, IdempotencyShape, InjectShape, OAuthShape, EraNames, RestartNames, Scalar, ShareNames,
-    SideEffectNames, ToolsShape, TransportNames,
+    AuthNames, AuthShape, EraNames, IdempotencyShape, InjectShape, OAuthShape, RestartNames, Scalar,
+    ShareNames, SideEffectNames, ToolsShape, TransportNames,
 };
 use crate::fields::{OneOrMany, ScalarField, Seconds, SecretField, TextOrTexts, Time};
 use schemars::JsonSchema;

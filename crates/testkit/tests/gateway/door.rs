@@ -367,7 +367,8 @@ async fn other_verbs_belong_to_sessions() {
     let session = ("mcp-session-id", client.session().unwrap());
     let unknown = ("mcp-session-id", "0123456789abcdef0123456789abcdef");
     let events = ("accept", "text/event-stream");
-    let cases: Vec<(&str, Method, Vec<(&str, &str)>, u16)> = vec![
+    type Headers<'a> = Vec<(&'a str, &'a str)>;
+    let cases: Vec<(&str, Method, Headers<'_>, u16)> = vec![
         ("GET without a session", Method::GET, vec![events], 405),
         ("DELETE without a session", Method::DELETE, vec![], 405),
         ("PUT", Method::PUT, vec![session], 405),
