@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::{fs, process::Command, time::Duration};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 const ERAS: [&str; 3] = ["legacy", "auto", "modern"];
 
 /// Runs all of it.
@@ -79,7 +79,6 @@ fn lint(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
 fn inspector(setup: &Setup, stage: &Stage) -> Command {
     let mut command = setup.node.tool("mcp-inspector");
     command.arg("--cli").env("MCP_INSPECTOR_SECRET_STORE", "memory");
-    command.env("MCP_CATALOG_PATH", stage.file("catalog.json"));
     stage.isolate(&mut command);
     command
 }
