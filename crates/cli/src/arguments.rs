@@ -112,6 +112,13 @@ pub enum Command {
     Explain(commands::explain::ExplainArguments),
     /// Print completions for a shell.
     Completions(commands::completions::CompletionsArguments),
+    /// Play a scenario of the conformance suite.
+    #[command(hide = true)]
+    ConformanceClient {
+        /// The suite's server.
+        #[arg(id = "server", value_name = "URL")]
+        url: String,
+    },
     /// A server that comes with the binary.
     #[command(hide = true)]
     DemoServer {

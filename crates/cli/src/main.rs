@@ -2,6 +2,7 @@
 
 mod arguments;
 mod commands;
+mod conformance_client;
 mod demo;
 mod exit;
 mod failure;

@@ -159,17 +159,42 @@ async fn first_word(
     }
 }
 
-async fn discover(peer: &dyn Peer, opening: &Opening, linked: Linked) -> Result<Introduction, Refusal> {
-    peer.agreed(Era::Modern, Revision::NEWEST_MODERN);
+async fn ask_who(
+    peer: &dyn Peer,
+    opening: &Opening,
+    id: u64,
+    revision: Revision,
+    patience: Duration,
+) -> Result<Result<RawJson, RpcError>, Refusal> {
+    peer.agreed(Era::Modern, revision);
     let meta = RequestMeta { client_info: Some(our_info()), ..RequestMeta::default() };
     let mut params = ObjectWriter::default();
-    params.raw("_meta", &meta.stamp(Revision::NEWEST_MODERN, None));
+    params.raw("_meta", &meta.stamp(revision, None));
+    first_word(peer, opening, id, "server/discover", params.finish(), patience).await
+}
+
+/// The newest modern revision among those a server says it would have taken.
+fn named_revision(error: &RpcError) -> Option<Revision> {
+    let supported = error.data.as_ref()?.member("supported")?.read::<Vec<String>>().ok()?;
+    let known = supported.iter().filter_map(|name| Revision::from_name(name));
+    known.filter(|revision| revision.era() == Era::Modern).max()
+}
+
+async fn discover(peer: &dyn Peer, opening: &Opening, linked: Linked) -> Result<Introduction, Refusal> {
     // A silent process is a legacy one; over HTTP silence means nothing.
     let patience = match linked {
         Linked::No => SILENCE.min(opening.patience),
         Linked::Yes => opening.patience,
     };
-    let outcome = first_word(peer, opening, 1, "server/discover", params.finish(), patience).await?;
+    let first = ask_who(peer, opening, 1, Revision::NEWEST_MODERN, patience).await?;
+    let outcome = match first {
+        // Asked once more in a revision that it named itself.
+        Err(error) if error.code == UNSUPPORTED_VERSION => match named_revision(&error) {
+            Some(revision) => ask_who(peer, opening, 3, revision, patience).await?,
+            None => Err(error),
+        },
+        other => other,
+    };
     let result = match outcome {
         Ok(result) => result,
         Err(error) if error.code == UNSUPPORTED_VERSION => return Err(Refusal::Other(error.message)),
@@ -225,4 +250,24 @@ async fn initialize(peer: &dyn Peer, opening: &Opening) -> Result<Introduction, 
         server_info: found.server_info.map(part),
         instructions: found.instructions,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_revision_leads_to_one_that_was_named() {
+        let cases = [
+            (r#"{"supported":["2025-11-25","2026-07-28"]}"#, Some(Revision::V2026_07_28)),
+            (r#"{"supported":["2025-11-25"]}"#, None), // asked the old way instead
+            (r#"{"supported":["2199-01-01"]}"#, None),
+            (r#"{"supported":"2026-07-28"}"#, None),
+        ];
+        for (data, expected) in cases {
+            let error = RpcError::new(UNSUPPORTED_VERSION, "no").with_data(RawJson::trusted(data));
+            assert_eq!(named_revision(&error), expected, "{data}");
+        }
+        assert_eq!(named_revision(&RpcError::new(UNSUPPORTED_VERSION, "no")), None);
+    }
 }

@@ -38,6 +38,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Doctor => doctor::run(&global),
         Command::Explain(what) => explain::run(&global, &what),
         Command::Completions(what) => completions::run(&what),
+        Command::ConformanceClient { url } => crate::conformance_client::run(&url),
         Command::DemoServer { name } => return crate::demo::run(&name),
     };
     match outcome {

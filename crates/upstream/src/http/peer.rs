@@ -8,7 +8,7 @@ use crate::error::{Sent, UpstreamError};
 use crate::link::CallLink;
 use crate::oauth::Next;
 use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
-use ::http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use ::http::header::{ACCEPT, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -275,8 +275,11 @@ impl HttpPeer {
     }
 }
 
+/// What the server wants, in however many headers it said so.
 fn challenge_of(headers: &HeaderMap) -> Option<String> {
-    headers.get("www-authenticate").and_then(|value| value.to_str().ok()).map(str::to_owned)
+    let said: Vec<&str> =
+        headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()).collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 /// Tells a legacy server that nobody waits any more. A modern one sees it: its stream was closed.
