@@ -75,7 +75,10 @@ async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         return Ok(Exit::Ok);
     }
     let absent = match absent(reach).await {
-        Some(names) => format!("\nWithout the tools of {names}; `toolbooth servers` tells why.\n"),
+        Some(names) => {
+            let without = format!("Without the tools of {names}; `toolbooth servers` tells why.");
+            format!("\n{}\n", render::wrap(&without, 0))
+        }
         None => String::new(),
     };
     if tools.is_empty() {

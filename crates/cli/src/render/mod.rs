@@ -16,10 +16,11 @@ pub fn failure(failure: &Failure, paint: Paint) -> String {
         return finding(drawn, paint);
     }
     let trouble = &failure.trouble;
-    let head = paint.tone(Tone::Bad, &format!("error[{}]", line(&trouble.code)));
-    let mut text = format!("{head}: {}\n", plain(&trouble.message));
+    let head = format!("error[{}]", line(&trouble.code));
+    let text = wrap(&format!("{head}: {}", plain(&trouble.message)), 2);
+    let mut text = format!("{}\n", text.replacen(&head, &paint.tone(Tone::Bad, &head), 1));
     if let Some(hint) = &trouble.hint {
-        text.push_str(&format!("\n{}: {}\n", paint.tone(Tone::Strong, "hint"), plain(hint)));
+        text.push_str(&format!("\n{}: {}\n", paint.tone(Tone::Strong, "hint"), wrap(&plain(hint), 6)));
     }
     text
 }
@@ -84,7 +85,7 @@ fn wrap_at(text: &str, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_owned() };
     let mut out = String::with_capacity(text.len() + 32);
     let mut column = indent;
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
+    for word in unbreakable(text) {
         let length = word.chars().count();
         if column > indent && column + 1 + length > width {
             out.push('\n');
@@ -94,10 +95,25 @@ fn wrap_at(text: &str, indent: usize, width: Option<usize>) -> String {
             out.push(' ');
             column += 1;
         }
-        out.push_str(word);
+        out.push_str(&word);
         column += length;
     }
     out
+}
+
+/// Words; a command in backticks is one, so that it can be copied.
+fn unbreakable(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match words.last_mut() {
+            Some(last) if last.matches('`').count() % 2 == 1 && last.len() < 50 => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// Writes to standard output. A reader that has seen enough, such as `head`, is no error.
@@ -166,6 +182,7 @@ mod tests {
     fn prose_is_set_in() {
         assert_eq!(wrap_at("one two three four", 3, Some(12)), "one two\n   three\n   four");
         assert_eq!(wrap_at("averyveryverylongword it is", 2, Some(10)), "averyveryverylongword\n  it is");
+        assert_eq!(wrap_at("see `a b` or not", 0, Some(7)), "see\n`a b`\nor not");
         assert_eq!(wrap_at("one two three four", 3, None), "one two three four");
     }
 

@@ -79,6 +79,10 @@ impl Table {
             }
             None => drop(table.set_content_arrangement(ContentArrangement::Disabled)),
         }
+        if !self.wrap {
+            // Nothing is broken at words, so that a cut text fills its column.
+            table.set_delimiter('\0');
+        }
         let last = self.header.len().saturating_sub(1);
         table.set_header(
             self.header.iter().map(|name| comfy_table::Cell::new(name).add_attribute(Attribute::Dim)),
@@ -148,7 +152,7 @@ mod tests {
     fn the_last_column_takes_what_is_left() {
         expect![[r#"
             TOOL       COST  DESCRIPTION
-            mail_send    12  Sends a message to anybody…
+            mail_send    12  Sends a message to anybody w…
             x             7  Short.\u{1b}[31m
         "#]]
         .assert_eq(&sample().draw_at(Some(46), Paint::Never));

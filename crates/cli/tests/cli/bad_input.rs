@@ -105,22 +105,24 @@ fn slips_on_the_command_line_are_explained() {
     world.check(
         "call sh_probe n=many",
         expect![[r#"
-        --- on standard error
-        error[usage.argument]: `n` of `sh_probe` wants a whole number, but `many` is none
+            --- on standard error
+            error[usage.argument]: `n` of `sh_probe` wants a whole number, but `many` is
+              none
 
-        hint: `toolbooth tools show sh_probe` lists the arguments
-        --- exit 2
-    "#]],
+            hint: `toolbooth tools show sh_probe` lists the arguments
+            --- exit 2
+        "#]],
     );
     world.check(
         "call sh_probe size=huge",
         expect![[r#"
-        --- on standard error
-        error[usage.argument]: `size` of `sh_probe` wants one of small|large, but `huge` is none
+            --- on standard error
+            error[usage.argument]: `size` of `sh_probe` wants one of small|large, but
+              `huge` is none
 
-        hint: `toolbooth tools show sh_probe` lists the arguments
-        --- exit 2
-    "#]],
+            hint: `toolbooth tools show sh_probe` lists the arguments
+            --- exit 2
+        "#]],
     );
     world.check(
         "call sh_probe n=1 n=2",
@@ -156,12 +158,13 @@ fn slips_on_the_command_line_are_explained() {
     world.check(
         "call sh_probe --args '[1, 2]'",
         expect![[r#"
-        --- on standard error
-        error[usage.args]: the arguments must be a JSON object, but --args holds a list
+            --- on standard error
+            error[usage.args]: the arguments must be a JSON object, but --args holds a
+              list
 
-        hint: for example --args '{"text": "hello"}'
-        --- exit 2
-    "#]],
+            hint: for example --args '{"text": "hello"}'
+            --- exit 2
+        "#]],
     );
     world.check(
         "call sh_probe --args @gone.json",
@@ -206,12 +209,13 @@ fn slips_on_the_command_line_are_explained() {
     world.check(
         "config explain servers.hs.command",
         expect![[r#"
-        --- on standard error
-        error[config.unknown-key]: `servers.hs.command`: there is no server of that name
+            --- on standard error
+            error[config.unknown-key]: `servers.hs.command`: there is no server of that
+              name
 
-        hint: did you mean `sh`?
-        --- exit 2
-    "#]],
+            hint: did you mean `sh`?
+            --- exit 2
+        "#]],
     );
     world.check(
         "config import gone.json",
@@ -225,12 +229,13 @@ fn slips_on_the_command_line_are_explained() {
     world.check(
         "config import cursor --apply",
         expect![[r#"
-        --- on standard error
-        error[import.nothing-found]: cursor has no configuration file here
+            --- on standard error
+            error[import.nothing-found]: cursor has no configuration file here
 
-        hint: looked for `~/.cursor/mcp.json`, `~/work/.cursor/mcp.json`; name another file instead
-        --- exit 1
-    "#]],
+            hint: looked for `~/.cursor/mcp.json`, `~/work/.cursor/mcp.json`; name another
+                  file instead
+            --- exit 1
+        "#]],
     );
     world.check(
         "config import --undo",
@@ -286,13 +291,18 @@ fn slips_on_the_command_line_are_explained() {
         --- exit 2
     "#]],
     );
-    world.check("servers --url http://127.0.0.1:1", expect![[r#"
+    world.check(
+        "servers --url http://127.0.0.1:1",
+        expect![[r#"
         --- on standard error
-        error[gateway.unreachable]: the gateway at http://127.0.0.1:PORT cannot be reached: nobody listens there (connection refused)
+        error[gateway.unreachable]: the gateway at http://127.0.0.1:PORT cannot be
+          reached: nobody listens there (connection refused)
 
-        hint: check that it runs there; without --url and TOOLBOOTH_URL the local one is used
+        hint: check that it runs there; without --url and TOOLBOOTH_URL the local one is
+              used
         --- exit 5
-    "#]]);
+    "#]],
+    );
     world.check(
         "servers --url nonsense://",
         expect![[r#"
@@ -330,12 +340,13 @@ fn a_port_in_use_is_named() {
     world.check(
         &format!("serve --listen {}", taken.local_addr().unwrap()),
         expect![[r#"
-        --- on standard error
-        error[listen.in-use]: 127.0.0.1:PORT is already in use
+            --- on standard error
+            error[listen.in-use]: 127.0.0.1:PORT is already in use
 
-        hint: another gateway may be running (`toolbooth servers`); or choose another port with --listen
-        --- exit 1
-    "#]],
+            hint: another gateway may be running (`toolbooth servers`); or choose another
+                  port with --listen
+            --- exit 1
+        "#]],
     );
 }
 
@@ -355,11 +366,12 @@ fn whoever_answers_must_be_a_gateway() {
     world.check(
         &format!("servers --url {url}"),
         expect![[r#"
-        --- on standard error
-        error[gateway.stranger]: what answered there is no Toolbooth gateway (status 404)
+            --- on standard error
+            error[gateway.stranger]: what answered there is no Toolbooth gateway (status
+              404)
 
-        hint: check --url and TOOLBOOTH_URL
-        --- exit 5
-    "#]],
+            hint: check --url and TOOLBOOTH_URL
+            --- exit 5
+        "#]],
     );
 }

@@ -80,12 +80,13 @@ fn every_client_gets_an_entry_in_its_own_words() {
     world.check(
         "connect claude-desktop --url http://127.0.0.1:8665/",
         expect![[r#"
-        --- on standard error
-        error[connect.no-url]: Claude Desktop takes no addresses in its configuration file
+            --- on standard error
+            error[connect.no-url]: Claude Desktop takes no addresses in its configuration
+              file
 
-        hint: leave --url away: it will start `toolbooth stdio`
-        --- exit 2
-    "#]],
+            hint: leave --url away: it will start `toolbooth stdio`
+            --- exit 2
+        "#]],
     );
 }
 
@@ -181,12 +182,16 @@ fn what_the_client_wrote_meanwhile_stays() {
 #[test]
 fn a_file_that_cannot_be_read_is_left_alone() {
     let world = World::new(&[(".cursor/mcp.json", "{\"mcpServers\": ")]);
-    world.check("connect cursor", expect![[r#"
+    world.check(
+        "connect cursor",
+        expect![[r#"
         --- on standard error
-        error[connect.unreadable]: the configuration of Cursor, ~/.cursor/mcp.json, cannot be read: it is no JSON (line 1, column 16)
+        error[connect.unreadable]: the configuration of Cursor, ~/.cursor/mcp.json,
+          cannot be read: it is no JSON (line 1, column 16)
 
         hint: put the file right first; it was not changed
         --- exit 1
-    "#]]);
+    "#]],
+    );
     assert_eq!(world.read(".cursor/mcp.json"), "{\"mcpServers\": ");
 }

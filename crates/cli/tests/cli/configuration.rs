@@ -40,22 +40,30 @@ fn one_bad_server_spoils_no_other() {
         No gateway was asked: servers were started for this answer and stopped again.
     "#]],
     );
-    world.check("tools list", expect![[r#"
+    world.check(
+        "tools list",
+        expect![[r#"
         TOOL        DESCRIPTION
         good_fail   Fails.
         good_paint  \u{1b}[2J\u{1b}[31mred\u{202e}
         good_probe  Returns what it was given.
         --- on standard error
 
-        Without the tools of gone (error), token (config_error), typo (config_error); `toolbooth servers` tells why.
-    "#]]);
-    world.check("tools show typo_x", expect![[r#"
+        Without the tools of gone (error), token (config_error), typo (config_error);
+        `toolbooth servers` tells why.
+    "#]],
+    );
+    world.check(
+        "tools show typo_x",
+        expect![[r#"
         --- on standard error
         error[tool.unknown]: there is no tool `typo_x`
 
-        hint: it may belong to gone (error), token (config_error), typo (config_error); `toolbooth servers` tells what is wrong there
+        hint: it may belong to gone (error), token (config_error), typo (config_error);
+              `toolbooth servers` tells what is wrong there
         --- exit 1
-    "#]]);
+    "#]],
+    );
     world.check(
         "servers show gone",
         expect![[r#"
@@ -79,13 +87,17 @@ fn one_bad_server_spoils_no_other() {
         --- exit 1
     "#]],
     );
-    world.check("servers connect typo", expect![[r#"
+    world.check(
+        "servers connect typo",
+        expect![[r#"
         --- on standard error
-        error[server.not-running]: server `typo` does not run: ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key `grops`
+        error[server.not-running]: server `typo` does not run:
+          ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key `grops`
 
         hint: did you mean `groups`?
         --- exit 1
-    "#]]);
+    "#]],
+    );
     world.check(
         "doctor",
         expect![[r#"

@@ -34,13 +34,13 @@ fn nothing_is_needed_to_look_around() {
     world.check(
         "tools list",
         expect![[r#"
-        TOOL        DESCRIPTION
-        demo_echo   Returns the text it was given, unchanged.
-        demo_flaky  Fails on every other call; shows how errors look.
-        demo_hash   Computes the SHA-256 of a text, in hexadecimal.
-        demo_slow   Waits for some milliseconds before it answers; shows deadlines a…
-        demo_time   Tells the current time in UTC, as seconds since 1970.
-    "#]],
+            TOOL        DESCRIPTION
+            demo_echo   Returns the text it was given, unchanged.
+            demo_flaky  Fails on every other call; shows how errors look.
+            demo_hash   Computes the SHA-256 of a text, in hexadecimal.
+            demo_slow   Waits for some milliseconds before it answers; shows deadlines at w…
+            demo_time   Tells the current time in UTC, as seconds since 1970.
+        "#]],
     );
     world.check(
         "tools list --q time --limit 1",

@@ -26,12 +26,14 @@ fn the_greeting_says_how_to_connect() {
     world.check(
         "serve",
         expect![[r#"
-        --- on standard error
-        error[serve.already-running]: a gateway is running already: http://127.0.0.1:PORT (process PID)
+            --- on standard error
+            error[serve.already-running]: a gateway is running already:
+              http://127.0.0.1:PORT (process PID)
 
-        hint: every command uses it; a second one needs --data-dir and --listen of its own
-        --- exit 1
-    "#]],
+            hint: every command uses it; a second one needs --data-dir and --listen of its
+                  own
+            --- exit 1
+        "#]],
     );
     assert!(gateway.stop());
     assert!(!world.path(".local/share/toolbooth/gateway.json").exists());
@@ -173,13 +175,18 @@ fn a_reload_says_what_changed() {
         "{report}"
     );
     world.write(".config/toolbooth/mcp.json", "{\"mcpServers\": {,}}");
-    world.check("reload", expect![[r#"
+    world.check(
+        "reload",
+        expect![[r#"
         --- on standard error
-        error[config.syntax]: the configuration was not applied, the last good one stays: ~/.config/toolbooth/mcp.json:1:17: this is not JSON: expected a key, found `,`
+        error[config.syntax]: the configuration was not applied, the last good one
+          stays: ~/.config/toolbooth/mcp.json:1:17: this is not JSON: expected a key,
+          found `,`
 
         hint: one comma too many?
         --- exit 1
-    "#]]);
+    "#]],
+    );
     assert!(world.screen("servers").contains("b       disconnected"), "the last good configuration stays");
 }
 

@@ -23,22 +23,24 @@ fn trust_is_given_shown_and_taken_back() {
     world.check(
         "servers connect sh",
         expect![[r#"
-        --- on standard error
-        error[server.not-running]: server `sh` does not run: nobody has agreed to it yet
+            --- on standard error
+            error[server.not-running]: server `sh` does not run: nobody has agreed to it
+              yet
 
-        hint: `toolbooth trust` shows what it would run, and lets it
-        --- exit 1
-    "#]],
+            hint: `toolbooth trust` shows what it would run, and lets it
+            --- exit 1
+        "#]],
     );
     world.check(
         "call sh_probe n=1",
         expect![[r#"
-        --- on standard error
-        error[tool.unknown]: there is no tool `sh_probe`
+            --- on standard error
+            error[tool.unknown]: there is no tool `sh_probe`
 
-        hint: it may belong to sh (needs_trust); `toolbooth servers` tells what is wrong there
-        --- exit 1
-    "#]],
+            hint: it may belong to sh (needs_trust); `toolbooth servers` tells what is wrong
+                  there
+            --- exit 1
+        "#]],
     );
     world.check(
         "doctor",

@@ -15,7 +15,7 @@ use crate::render::{self, Paint};
 use clap::Args;
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
@@ -23,6 +23,8 @@ use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, Reload, Rest};
 use toolbooth_server::{Doors, Staff, listen};
 use toolbooth_store::Store;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 
 /// How long a command that opened the store for itself is waited for.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
@@ -60,9 +62,19 @@ fn start_logging() {
         .with_ansi(Paint::stderr() == Paint::Always)
         .with_target(false);
     if std::io::stderr().is_terminal() {
-        builder.compact().init();
+        builder.compact().with_timer(TimeOfDay).init();
     } else {
         builder.json().init();
+    }
+}
+
+/// The time of day, which is what a person who watches wants to know.
+struct TimeOfDay;
+
+impl FormatTime for TimeOfDay {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() % 86_400;
+        write!(writer, "{:02}:{:02}:{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
     }
 }
 
@@ -77,7 +89,10 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
         loaded = load(sources)?;
     }
     for finding in &loaded.findings {
-        render::complain(&render::finding(&toolbooth_config::render(finding), Paint::stderr()));
+        render::complain(&format!(
+            "{}\n",
+            render::finding(&toolbooth_config::render(finding), Paint::stderr())
+        ));
     }
     Ok(loaded)
 }
@@ -169,11 +184,16 @@ async fn heed_signals(stop: CancellationToken, reload: Reload) {
     else {
         return;
     };
+    let attended = std::io::stdin().is_terminal();
     loop {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
-            _ = hup.recv() => reloading::now(&reload).await,
+            // The terminal was closed, and whoever started it there meant it to end with it.
+            _ = hup.recv() => match attended {
+                true => break,
+                false => reloading::now(&reload).await,
+            },
         }
     }
     stop.cancel();
