@@ -27,13 +27,14 @@ usage: cargo xtask TASK
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let task = arguments.next();
+    let done = |()| ExitCode::SUCCESS;
     let outcome = match task.as_deref() {
         Some("test") => test::run(&root()),
-        Some("setup") => setup::run(&root()),
-        Some("interop") => interop::run(&root(), arguments),
-        Some("conformance") => conformance::run(arguments),
-        Some("bench") => bench::run(&root(), arguments),
-        Some("fmt") => format(&root()),
+        Some("setup") => setup::run(&root()).map(done),
+        Some("interop") => interop::run(&root(), arguments).map(done),
+        Some("conformance") => conformance::run(arguments).map(done),
+        Some("bench") => bench::run(&root(), arguments).map(done),
+        Some("fmt") => format(&root()).map(done),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
         }
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
