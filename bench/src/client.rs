@@ -156,7 +156,7 @@ fn last_event(text: &Bytes) -> Result<Bytes> {
     Ok(text.slice(start + b"data:".len()..end))
 }
 
-/// The server's count of messages, health checks left out.
+/// The server's count of messages.
 pub async fn messages_seen(authority: &str) -> Result<u64> {
     let stream = timeout(PATIENCE, TcpStream::connect(authority)).await??;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
