@@ -15,15 +15,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_config::{Loaded, Sources};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::server::Restart;
 use toolbooth_engine::engine::Managed;
 use toolbooth_engine::{Engine, Standing};
 use toolbooth_server::rest::{self, Reload, Rest};
 use toolbooth_store::{Store, StoreUrl};
-use toolbooth_upstream::Supervised;
+use toolbooth_upstream::{ServerState, Supervised};
 use tower::ServiceExt;
 
 /// How long the catalog may take to show what a connected server listed.
 const CATALOG_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How much longer than it may a server is waited for: ending it takes time too.
+const GRACE: Duration = Duration::from_secs(6);
 
 /// Which servers a command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +55,10 @@ impl Own {
         let mut plans = gateway::plans(&loaded);
         for plan in &mut plans {
             if let Standing::Run(entry, _) = &mut plan.standing {
-                Arc::make_mut(entry).lazy = true;
+                let entry = Arc::make_mut(entry);
+                entry.lazy = true;
+                // One try and its reason; a second would hide the first.
+                entry.restart = Restart::Never;
             }
         }
         let engine = gateway::engine_of(&loaded, sources, store, plans).await.map_err(Failure::failed)?;
@@ -78,8 +85,8 @@ impl Own {
             many => format!("connecting {}", render::count(many.len(), "server")),
         };
         while_waiting(what, async {
-            let connected = join_all(chosen.iter().map(|server| server.ready())).await;
-            let listed = chosen.iter().zip(connected).filter(|(_, connected)| connected.is_ok());
+            let connected = join_all(chosen.iter().map(|server| settle(server))).await;
+            let listed = chosen.iter().zip(connected).filter(|(_, connected)| *connected);
             let names: Vec<_> = listed.map(|(server, _)| server.entry.name.clone()).collect();
             let seen = async {
                 while !names.iter().all(|name| self.engine.catalog().servers().contains_key(name)) {
@@ -127,6 +134,19 @@ impl Own {
     pub async fn close(self) {
         while_waiting("stopping", self.engine.shut_down()).await;
     }
+}
+
+/// Waits until a server is connected or known not to be. A handshake in two eras may take longer than
+/// one `connect_timeout`.
+async fn settle(server: &Supervised) -> bool {
+    let _ = server.ready().await;
+    let settled = async {
+        while server.state() == ServerState::Connecting {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _ = tokio::time::timeout(server.entry.connect_timeout * 2 + GRACE, settled).await;
+    server.state() == ServerState::Connected
 }
 
 fn inside(why: &str) -> Failure {

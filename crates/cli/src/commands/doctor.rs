@@ -111,15 +111,11 @@ async fn look_around(
         }
     };
     let reach = match running {
-        Some(Reach::Running(remote)) => {
-            let pid = Presence::find(&loaded.settings.data_dir)
-                .filter(|found| found.url == remote.url)
-                .map(|found| found.pid);
-            let pid = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
-            report.note("gateway", Status::Ok, format!("running at {}{pid}", remote.url), None);
-            Reach::Running(remote)
+        Some(reach) => {
+            look_at_gateway(report, &reach, &loaded).await;
+            reach
         }
-        _ => {
+        None => {
             look_at_port(report, &loaded).await;
             look_at_store(report, &loaded).await;
             Reach::own(global, sources, loaded).await?
@@ -134,9 +130,28 @@ async fn look_around(
             .into_iter()
             .flatten()
             .for_each(|server| look_at_server(report, server)),
+        // A gateway that cannot be reached was noted already.
+        Err(failure) if failure.exit == Exit::Unreachable => {}
         Err(failure) => report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint),
     }
     Ok(())
+}
+
+async fn look_at_gateway(report: &mut Report, reach: &Reach, loaded: &Loaded) {
+    let Reach::Running(remote) = reach else { return };
+    let version = match reach.get("/health").await {
+        Ok(health) => health["version"].as_str().unwrap_or("of an unknown version").to_owned(),
+        Err(failure) => {
+            return report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint);
+        }
+    };
+    let presence = Presence::find(&loaded.settings.data_dir).filter(|found| found.url == remote.url);
+    let pid = presence.map(|found| format!(" (process {})", found.pid)).unwrap_or_default();
+    report.note("gateway", Status::Ok, format!("running at {}{pid}", remote.url), None);
+    if version != env!("CARGO_PKG_VERSION") {
+        let message = format!("the gateway is {version}, this command is {}", env!("CARGO_PKG_VERSION"));
+        report.note("gateway", Status::Warn, message, Some("restart the gateway".into()));
+    }
 }
 
 async fn look_at_port(report: &mut Report, loaded: &Loaded) {

@@ -74,7 +74,7 @@ async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         render::print_json(&json!({ "revision": revision, "tools": tools, "next_cursor": more }));
         return Ok(Exit::Ok);
     }
-    let absent = match absent(reach).await {
+    let absent = match absent(reach, filter.server.as_deref()).await {
         Some(names) => {
             let without = format!("Without the tools of {names}; `toolbooth servers` tells why.");
             format!("\n{}\n", render::wrap(&without, 0))
@@ -126,7 +126,7 @@ async fn gather(reach: &Reach, filter: &Filter) -> Result<(Value, Vec<Value>, Op
 }
 
 /// Servers whose tools cannot be in a list, with their states.
-async fn absent(reach: &Reach) -> Option<String> {
+async fn absent(reach: &Reach, only: Option<&str>) -> Option<String> {
     let answer = reach.get("/servers").await.ok()?;
     let absent: Vec<String> = answer["servers"]
         .as_array()
@@ -134,7 +134,9 @@ async fn absent(reach: &Reach) -> Option<String> {
         .flatten()
         .filter(|server| server["tools"].as_u64() == Some(0))
         .filter_map(|server| Some((server["name"].as_str()?, server["state"].as_str()?)))
-        .filter(|(_, state)| !matches!(*state, "connected" | "disabled"))
+        .filter(|(name, state)| {
+            !matches!(*state, "connected" | "disabled") && only.is_none_or(|only| only == *name)
+        })
         .map(|(name, state)| format!("{} ({})", line(name), line(state)))
         .collect();
     (!absent.is_empty()).then(|| absent.join(", "))
@@ -165,7 +167,7 @@ async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
         |bare: &str| tools.iter().find(|tool| tool["tool"] == bare).and_then(|tool| tool["name"].as_str());
     let near = nearest(name, names("name")).or_else(|| nearest(name, names("tool")).and_then(exposed));
     let near = near.or_else(|| names("name").find(|known| known.contains(name)));
-    match (near, absent(reach).await) {
+    match (near, absent(reach, None).await) {
         (Some(near), _) => failure.hint(format!("did you mean `{near}`?")),
         (None, Some(absent)) => {
             failure.hint(format!("it may belong to {absent}; `toolbooth servers` tells what is wrong there"))

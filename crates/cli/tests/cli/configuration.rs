@@ -332,3 +332,22 @@ fn other_clients_servers_are_taken_over_and_given_back() {
     );
     assert!(!world.path(".config/toolbooth/imported.env").exists());
 }
+
+#[test]
+fn a_server_that_fails_is_quoted() {
+    let text = r#"{"mcpServers": {
+        "crash": {"command": "/bin/sh", "args": ["-c", "echo 'No module named mcp' >&2; exit 3"]},
+        "mute": {"command": "/bin/sleep", "args": ["60"], "connect_timeout": 1}
+    }}"#;
+    let world = World::new(&[(".config/toolbooth/mcp.json", text)]);
+    for line in ["servers", "servers show crash", "doctor"] {
+        let report = world.screen(line).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            report.contains("its last words were: No module named mcp; `toolbooth servers logs crash`"),
+            "{report}"
+        );
+        assert!(line != "servers" || report.contains("mute error stdio /bin/sleep 60"), "{report}");
+    }
+    assert!(world.screen("servers logs crash").starts_with("No module named mcp\n"));
+    world.assert_nothing_runs();
+}

@@ -66,7 +66,8 @@ fn view(rest: &Rest, name: &ServerName, managed: &Managed) -> ServerView {
     let target = running.map(|server| target_of(&server.entry.transport));
     let aside = part.map(|part| part.set_aside.as_slice()).unwrap_or_default();
     let mut report = StateReport::from(&state);
-    report.hint = report.hint.or_else(|| hint_of(&state));
+    report.hint =
+        running.and_then(|server| last_words(server, &state)).or(report.hint).or_else(|| hint_of(&state));
     ServerView {
         name: name.clone(),
         state: report,
@@ -92,6 +93,26 @@ fn hint_of(state: &ServerState) -> Option<String> {
         ServerState::NeedsTrust => Some("`toolbooth trust` shows what it would run, and lets it".into()),
         _ => None,
     }
+}
+
+/// A process that failed has mostly said why.
+fn last_words(server: &Supervised, state: &ServerState) -> Option<String> {
+    let code = state.problem()?.code;
+    if !matches!(code, "server.lost" | "server.bad-answer" | "server.unreachable" | "call.timeout")
+        || !matches!(server.entry.transport, Transport::Stdio { .. } | Transport::Bundled(_))
+    {
+        return None;
+    }
+    let name = &server.entry.name;
+    Some(match server.stderr.lines().iter().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => {
+            let line: String = line.trim().chars().take(200).collect();
+            format!("its last words were: {line}; `toolbooth servers logs {name}` shows more")
+        }
+        None => {
+            format!("run its command by hand to see what it does; `toolbooth servers logs {name}` is empty")
+        }
+    })
 }
 
 fn target_of(transport: &Transport) -> (&'static str, String) {
@@ -187,7 +208,7 @@ pub async fn act(
             if before != ServerState::Connected {
                 until(MOMENT, || server.state() != before).await;
             }
-            let _ = server.ready().await;
+            settle(&server).await;
         }
         "disconnect" => {
             server.disconnect().await;
@@ -202,7 +223,7 @@ pub async fn act(
                 (None, _) => server.state() != before,
             };
             until(ENDING, gone).await;
-            let _ = server.ready().await;
+            settle(&server).await;
         }
         "refresh" => server.refresh().await,
         other => {
@@ -221,6 +242,13 @@ pub async fn act(
         until(MOMENT, || rest.door.engine.catalog().servers().contains_key(&name)).await;
     }
     Ok(Json(view(&rest, &name, &managed)))
+}
+
+/// Waits until a server is connected or known not to be. A handshake in two eras may take longer than
+/// one `connect_timeout`.
+async fn settle(server: &Supervised) {
+    let _ = server.ready().await;
+    until(server.entry.connect_timeout * 2 + ENDING, || server.state() != ServerState::Connecting).await;
 }
 
 /// Waits until something holds, but not for ever.
