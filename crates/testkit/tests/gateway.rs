@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+#[path = "gateway/agreements.rs"]
+mod agreements;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]
@@ -16,6 +18,12 @@ mod hostile;
 mod lossless;
 #[path = "gateway/reload.rs"]
 mod reload;
+#[path = "gateway/remote.rs"]
+mod remote;
+#[path = "gateway/samples.rs"]
+mod samples;
+#[path = "gateway/scene.rs"]
+mod scene;
 #[path = "gateway/stdio.rs"]
 mod stdio;
 #[path = "gateway/surface.rs"]

@@ -16,11 +16,25 @@ use tokio::sync::mpsc;
 
 type Body = BoxBody<Bytes, Infallible>;
 
+/// Stands for the id of the request in the text of an answer.
+pub const ID: &str = "<the id>";
+
 /// How a call is answered.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// With a whole body: this text, where `{id}` stands for the id of the request.
+    /// With a whole body: this text, where [`ID`] stands for the id of the request.
     Body(String),
+    /// With an event: this text as its data, likewise.
+    Event(String),
+    /// With anything else.
+    Raw {
+        /// The HTTP status.
+        status: u16,
+        /// The media type.
+        kind: String,
+        /// The body.
+        body: String,
+    },
     /// With the beginning of a body of this length, and nothing more.
     Stalls {
         /// What comes.
@@ -33,7 +47,7 @@ pub enum Answer {
 impl Answer {
     /// The usual envelope around the text of a result.
     pub fn result(text: &str) -> Self {
-        Self::Body(format!(r#"{{"jsonrpc":"2.0","id":{{id}},"result":{text}}}"#))
+        Self::Body(format!(r#"{{"jsonrpc":"2.0","id":{ID},"result":{text}}}"#))
     }
 }
 
@@ -60,6 +74,14 @@ pub struct Upstream {
     /// Its endpoint.
     pub url: String,
     state: Arc<State>,
+}
+
+/// What is read of a request; params may hold numbers that no float can.
+#[derive(serde::Deserialize)]
+struct Head {
+    #[serde(default)]
+    method: String,
+    id: Option<Value>,
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -143,11 +165,10 @@ async fn respond(state: &State, request: Request<Incoming>) -> Response<Body> {
         Method::POST => {
             let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             let body = String::from_utf8(body.to_vec()).expect("requests are UTF-8");
-            let message: Value = serde_json::from_str(&body).expect("requests are JSON");
-            let method = message["method"].as_str().unwrap_or_default().to_owned();
-            lock(&state.seen).push(Seen { method: method.clone(), body });
-            match message.get("id") {
-                Some(id) => answer(state, &method, id),
+            let head: Head = serde_json::from_str(&body).expect("requests are JSON-RPC");
+            lock(&state.seen).push(Seen { method: head.method.clone(), body });
+            match &head.id {
+                Some(id) => answer(state, &head.method, id),
                 None => plain(StatusCode::ACCEPTED),
             }
         }
@@ -177,8 +198,10 @@ fn answer(state: &State, method: &str, id: &Value) -> Response<Body> {
         }
         ("tools/call", _) => {
             return match lock(&state.answer).clone() {
-                Answer::Body(text) => whole(text.replacen("{id}", &id.to_string(), 1)),
-                Answer::Stalls { text, length } => stalled(text.replacen("{id}", &id.to_string(), 1), length),
+                Answer::Body(text) => whole(text.replacen(ID, &id.to_string(), 1)),
+                Answer::Event(text) => event(&text.replacen(ID, &id.to_string(), 1)),
+                Answer::Raw { status, kind, body } => raw(status, &kind, body),
+                Answer::Stalls { text, length } => stalled(text.replacen(ID, &id.to_string(), 1), length),
             };
         }
         ("subscriptions/listen", Era::Modern) => return events(state, Some(id)),
@@ -220,6 +243,25 @@ fn whole(text: String) -> Response<Body> {
     let (sender, receiver) = mpsc::unbounded_channel();
     drop(sender.send(Bytes::from(text)));
     with_length(unfolding(receiver), length)
+}
+
+fn raw(status: u16, kind: &str, body: String) -> Response<Body> {
+    let mut response = whole(body);
+    *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+    let kind = header::HeaderValue::from_str(kind).expect("a media type");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+fn event(text: &str) -> Response<Body> {
+    let lines: Vec<String> = text.split('\n').map(|line| format!("data: {line}\n")).collect();
+    let (sender, receiver) = mpsc::unbounded_channel();
+    drop(sender.send(Bytes::from(format!("event: message\n{}\n", lines.concat()))));
+    let mut response = Response::new(unfolding(receiver));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+    response
 }
 
 fn stalled(text: String, length: usize) -> Response<Body> {

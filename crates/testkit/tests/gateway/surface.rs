@@ -1,1 +1,185 @@
-//! To come.
+//! The stable surface: lists keep their bytes for as long as they mean the same.
+
+use serde_json::json;
+use std::time::Duration;
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::home::{fixture_on_stdio, hostile, quoted, shell};
+use toolbooth_testkit::world::{Client, FixtureServer, Gateway, Home, PATIENCE, Upstream, binaries, poll};
+
+const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
+
+/// The very text of every list, in both eras.
+async fn surface(gateway: &Gateway) -> Vec<String> {
+    let mut lists = Vec::new();
+    for era in [Era::Legacy, Era::Modern] {
+        let client = Client::of(era, gateway.address).await;
+        for method in LISTS {
+            lists.push(client.list_text(method).await);
+        }
+    }
+    lists
+}
+
+#[tokio::test]
+async fn lists_keep_their_bytes_across_calls_sessions_and_restarts_of_servers() {
+    let remote = FixtureServer::start("modern").await;
+    let home = Home::new(&[
+        ("remote", remote.entry()),
+        ("local", fixture_on_stdio("legacy")),
+        ("echo", hostile(&["echo"])),
+    ]);
+    let gateway = home.start().await;
+    gateway.connected(&["remote", "local", "echo"]).await;
+    let first = surface(&gateway).await;
+    assert!(first[0].contains("local_echo") && first[0].contains("remote_echo"));
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let mut changes = client.listen(&[]).await;
+    client.call("remote_echo", json!({ "message": 1 })).await;
+    client.call("local_ask_name", json!({})).await;
+    assert_eq!(surface(&gateway).await, first, "calls change nothing");
+    for name in ["echo", "local", "remote"] {
+        gateway.act(name, "restart").await;
+        assert_eq!(surface(&gateway).await, first, "while `{name}` is away");
+        gateway.connected(&[name]).await;
+        assert_eq!(surface(&gateway).await, first, "after `{name}` is back");
+    }
+    gateway.act("echo", "disconnect").await;
+    assert_eq!(surface(&gateway).await, first, "a server that is away keeps its tools");
+    assert_eq!(
+        changes.gather(Duration::from_millis(300)).await,
+        Vec::<serde_json::Value>::new(),
+        "nobody is told"
+    );
+}
+
+#[tokio::test]
+async fn a_gateway_started_while_its_servers_are_down_shows_the_same_lists() {
+    let remote = FixtureServer::start("modern").await;
+    let address = remote.address().to_owned();
+    let home = Home::new(&[]);
+    let switch = home.path("up");
+    let script = format!("test -e {} && exec {} echo; exit 7", quoted(&switch), quoted(&binaries::hostile()));
+    std::fs::write(&switch, "").unwrap();
+    home.configure(json!({}), &[("remote", remote.entry()), ("local", shell(&script))]);
+    let first = {
+        let gateway = home.start().await;
+        gateway.connected(&["remote", "local"]).await;
+        let first = surface(&gateway).await;
+        gateway.stop().await;
+        first
+    };
+    remote.kill().await;
+    std::fs::remove_file(&switch).unwrap();
+
+    let gateway = home.start().await;
+    let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+    // The very first answer, long before anybody knows that the servers are down.
+    let tools = client.list_text("tools/list").await;
+    assert_eq!(tools, first[4]);
+    assert_eq!(surface(&gateway).await, first);
+    gateway.reaches("local", "error").await;
+    gateway.reaches("remote", "error").await;
+    assert_eq!(surface(&gateway).await, first, "also once it is known");
+    for tool in ["local_ok", "remote_echo"] {
+        let told = client.call(tool, json!({})).await;
+        assert!(told.is_error(), "{}", told.answer);
+        // A retry may be under way at this very moment.
+        let known = ["server.not-connected", "server.unreachable", "server.lost"];
+        assert!(known.contains(&told.fault()), "{tool}: {}", told.answer);
+        let name = tool.split_once('_').unwrap().0;
+        assert!(told.text().contains(&format!("`{name}`")), "the reason names the server: {}", told.text());
+    }
+
+    let mut changes = client.listen(&[]).await;
+    let _remote = FixtureServer::on(&address, "modern").await;
+    std::fs::write(&switch, "").unwrap();
+    for name in ["local", "remote"] {
+        gateway.act(name, "connect").await;
+        gateway.connected(&[name]).await;
+    }
+    assert_eq!(surface(&gateway).await, first, "and when they are back");
+    assert_eq!(
+        changes.gather(Duration::from_millis(300)).await,
+        Vec::<serde_json::Value>::new(),
+        "nobody is told"
+    );
+}
+
+const ORDERED: &str = r#"[{"name":"a","description":"A.","inputSchema":{"type":"object","properties":{"z":{"type":"string"},"b":{"const":1.50}}}},{"name":"b","inputSchema":{"type":"object"}}]"#;
+const OTHER_TOOLS_FIRST: &str = r#"[{"name":"b","inputSchema":{"type":"object"}},{"name":"a","description":"A.","inputSchema":{"type":"object","properties":{"z":{"type":"string"},"b":{"const":1.50}}}}]"#;
+const OTHER_SPACES: &str = r#"[ {"name": "a", "description": "A.", "inputSchema": {"type":"object","properties":{"z":{"type":"string"},"b":{"const":1.50}}}}, {"name":"b","inputSchema":{"type":"object"}} ]"#;
+const OTHER_KEYS_FIRST: &str = r#"[{"inputSchema":{"properties":{"b":{"const":1.50},"z":{"type":"string"}},"type":"object"},"description":"A.","name":"a"},{"name":"b","inputSchema":{"type":"object"}}]"#;
+const ANOTHER_MEANING: &str = r#"[{"name":"a","description":"B.","inputSchema":{"type":"object","properties":{"z":{"type":"string"},"b":{"const":1.50}}}},{"name":"b","inputSchema":{"type":"object"}}]"#;
+
+/// Lists `ORDERED`, then the other text, and tells whether the bytes stayed; checks that a real change still shows.
+async fn stays_after(other: &str) -> Result<(), String> {
+    let upstream = Upstream::start(Era::Modern).await;
+    upstream.list(ORDERED);
+    let home = Home::new(&[("srv", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let first = client.list_text("tools/list").await;
+    assert!(
+        first.contains(
+            r#"{"name":"srv_a","description":"A.","inputSchema":{"type":"object","properties":{"z""#
+        ),
+        "{first}"
+    );
+    upstream.list(other);
+    let looked = upstream.seen("tools/list").len();
+    gateway.act("srv", "refresh").await;
+    poll(PATIENCE, || async { (upstream.seen("tools/list").len() > looked).then_some(()) })
+        .await
+        .expect("a look");
+    // The look may have been answered a moment before its outcome is published.
+    let mut then = String::new();
+    for _ in 0..20 {
+        then = client.list_text("tools/list").await;
+        if then != first {
+            return Err(format!("{first}\nbecame\n{then}"));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut changes = client.listen(&[]).await;
+    upstream.list(ANOTHER_MEANING);
+    gateway.act("srv", "refresh").await;
+    changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("a real change is told");
+    assert_ne!(client.list_text("tools/list").await, then);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_order_in_which_a_server_lists_its_tools_does_not_matter() {
+    stays_after(OTHER_TOOLS_FIRST).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_spaces_of_a_servers_list_do_not_matter() {
+    stays_after(OTHER_SPACES).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "E12: a definition with its keys in another order counts as changed"]
+async fn the_order_of_keys_in_a_definition_does_not_matter() {
+    stays_after(OTHER_KEYS_FIRST).await.unwrap();
+}
+
+/// Another server that comes or goes does not rename anybody's tools.
+#[tokio::test]
+async fn a_server_that_joins_renames_nobody() {
+    let home = Home::new(&[("a_b", hostile(&["echo"]))]);
+    let gateway = home.start().await;
+    gateway.connected(&["a_b"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let before = client.names("tools/list", "tools").await;
+    // `a` with a tool `b_ok` would be `a_b_ok` too.
+    let upstream = Upstream::start(Era::Legacy).await;
+    upstream.list(r#"[{"name":"b_ok","inputSchema":{"type":"object"}}]"#);
+    home.configure(json!({}), &[("a_b", hostile(&["echo"])), ("a", upstream.entry())]);
+    gateway.connected(&["a"]).await;
+    let after = client.names("tools/list", "tools").await;
+    assert_eq!(after.len(), before.len() + 1, "{after:?}");
+    assert!(before.iter().all(|name| after.contains(name)), "{before:?} became {after:?}");
+    assert_eq!(client.call("a_b_ok", json!({})).await.text(), "ok", "the name is still its first owner's");
+}

@@ -1,0 +1,112 @@
+//! What a client and the gateway agree on: revisions, batches, and the states that later rounds bring back.
+
+use crate::door::{ACCEPT, JSON, open, post};
+use serde_json::{Value, json};
+use toolbooth_testkit::fixture::{Era, LEGACY, MODERN};
+use toolbooth_testkit::world::Client;
+
+#[tokio::test]
+async fn batches_belong_to_one_revision() {
+    let (_home, gateway) = open().await;
+    let batch = json!([
+        { "jsonrpc": "2.0", "id": "a", "method": "ping" },
+        { "jsonrpc": "2.0", "method": "notifications/initialized" },
+        { "jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": { "name": "srv_add", "arguments": { "a": 1, "b": 2 } } },
+        { "jsonrpc": "2.0", "id": "c", "method": "tools/dance" },
+    ])
+    .to_string();
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY] {
+        let client = Client::legacy(gateway.address, revision, json!({})).await;
+        let reply = client.post(&batch, &[]).await;
+        let status = reply.status;
+        let answer = reply.json().await;
+        if revision != "2025-03-26" {
+            assert_eq!(
+                (status, answer["error"]["code"].as_i64()),
+                (400, Some(-32600)),
+                "{revision}: {answer}"
+            );
+            continue;
+        }
+        assert_eq!(status, 200, "{answer}");
+        let by_id = |id: &str| answer.as_array().unwrap().iter().find(|one| one["id"] == id).unwrap().clone();
+        assert_eq!(answer.as_array().unwrap().len(), 3);
+        assert_eq!(by_id("a")["result"], json!({}));
+        assert_eq!(by_id("b")["result"]["content"][0]["text"], "3");
+        assert_eq!(by_id("c")["error"]["code"], -32601);
+        let only_notices = r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#;
+        assert_eq!(client.post(only_notices, &[]).await.status, 202);
+    }
+}
+
+/// A request state is good once, for the caller and the request it was made for.
+#[tokio::test]
+async fn request_states_serve_their_request_once() {
+    let (_home, gateway) = open().await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let answers = json!({ "name": { "action": "accept", "content": { "name": "Ann" } } });
+    // One server keeps nothing between rounds, the other waits inside its call: both are bound alike.
+    for (tool, other) in
+        [("srv_ask_name", "srv_test_input_required_result_elicitation"), ("old_ask_name", "old_sample")]
+    {
+        let ask = async |tool: &str, arguments: Value, state: Option<&Value>, answers: &Value| {
+            let mut params = json!({ "name": tool, "arguments": arguments });
+            if let Some(state) = state {
+                params["requestState"] = state.clone();
+                params["inputResponses"] = answers.clone();
+            }
+            client.start("tools/call", params).await.finish().await
+        };
+        let first = ask(tool, json!({}), None, &answers).await;
+        let result = first.result();
+        assert_eq!(result["resultType"], "input_required", "{tool}: {}", first.answer);
+        let requests = result["inputRequests"].as_object().unwrap();
+        let key = requests.keys().next().unwrap();
+        let answers = json!({ (key): answers["name"] });
+        let state = &result["requestState"];
+        let mut tampered = state.as_str().unwrap().to_owned().into_bytes();
+        let middle = tampered.len() / 2;
+        tampered[middle] = if tampered[middle] == b'A' { b'B' } else { b'A' };
+        let tampered = json!(String::from_utf8(tampered).unwrap());
+        let refused = [
+            ("altered", tool, json!({}), tampered),
+            ("cut", tool, json!({}), json!(state.as_str().unwrap()[..20].to_owned())),
+            ("made up", tool, json!({}), json!("c3RhdGU")),
+            ("no text", tool, json!({}), json!(7)),
+            ("of another tool", other, json!({}), state.clone()),
+            ("of other arguments", tool, json!({ "x": 1 }), state.clone()),
+        ];
+        for (what, tool, arguments, state) in refused {
+            let told = ask(tool, arguments, Some(&state), &answers).await;
+            assert_eq!((told.status, told.code()), (400, Some(-32602)), "{tool}, {what}: {}", told.answer);
+        }
+        let told = ask(tool, json!({}), Some(state), &answers).await;
+        assert!(told.text().contains("Ann"), "{tool}: {}", told.answer);
+        let again = ask(tool, json!({}), Some(state), &answers).await;
+        assert_eq!(
+            (again.status, again.code()),
+            (400, Some(-32602)),
+            "{tool}, used before: {}",
+            again.answer
+        );
+    }
+}
+
+/// What a legacy client is told when its revision is older than what a result holds.
+#[tokio::test]
+async fn a_client_gets_the_newest_revision_that_both_know() {
+    let (_home, gateway) = open().await;
+    for (asked, given) in
+        [("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"), ("1999-01-01", LEGACY), (MODERN, LEGACY)]
+    {
+        let params = json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string();
+        let (status, code, answer) = post(&gateway, &[JSON, ACCEPT], body).await;
+        assert_eq!((status, code), (200, 0), "{answer}");
+        assert_eq!(answer["result"]["protocolVersion"], given, "asked for {asked}");
+    }
+    let (status, code, answer) =
+        post(&gateway, &[JSON, ACCEPT], r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#)
+            .await;
+    assert_eq!((status, code), (400, -32602), "{answer}");
+}
