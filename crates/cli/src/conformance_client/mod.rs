@@ -1,7 +1,7 @@
 //! `toolbooth conformance-client`: the gateway's own way to servers, in front of the official suite's servers.
 //!
 //! Nothing is simulated but the person: a whole engine with one server connects, lists and calls as it does in
-//! `toolbooth serve`. The suite names the scenario and the revision in the environment.
+//! `toolbooth serve`. The suite names the revision, and what the scenario needs, in the environment.
 
 mod login;
 mod person;
@@ -36,7 +36,6 @@ const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
 
 /// What the suite says about a scenario.
 pub(crate) struct Scene {
-    scenario: String,
     context: Value,
     era: EraChoice,
 }
@@ -51,7 +50,7 @@ impl Scene {
             _ => EraChoice::Modern,
         };
         let context = serde_json::from_str(&variable("MCP_CONFORMANCE_CONTEXT")).unwrap_or(Value::Null);
-        Self { scenario: variable("MCP_CONFORMANCE_SCENARIO"), context, era }
+        Self { context, era }
     }
 }
 

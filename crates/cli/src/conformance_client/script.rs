@@ -1,11 +1,10 @@
 //! What the client does once it is connected: uses everything the server offers.
 //!
-//! Most scenarios watch how ordinary requests are made, so one script serves them; the exceptions have names.
+//! Every scenario watches how ordinary requests are made, so one script serves them all.
 
 use super::{Scene, person};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
 use toolbooth_core::call::Incoming;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::fault::Problem;
@@ -14,9 +13,6 @@ use toolbooth_engine::{Answer, CallRequest, Engine, Inquiry, Rounds};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{Progress, Round};
 use toolbooth_upstream::peer::Reading;
-
-/// How long the stream of the server's own messages may take to open.
-const SETTLE: Duration = Duration::from_millis(300);
 
 /// A client of the engine.
 struct Client<'a> {
@@ -30,13 +26,7 @@ type Wish = (String, Value);
 
 /// Plays a scenario with a connected engine.
 pub(super) async fn play(engine: &Engine, scene: &Scene) -> Result<(), Problem> {
-    let mut facts = ClientFacts::default();
-    if scene.scenario == "sse-retry" {
-        // The scenario's server gives the answer to whichever stream opens next, so the other one opens first.
-        tokio::time::sleep(SETTLE).await;
-    } else {
-        facts.capabilities = person::capabilities();
-    }
+    let facts = ClientFacts { capabilities: person::capabilities(), ..ClientFacts::default() };
     let client = Client { engine, caller: Arc::new(Caller::owner("conformance")), facts: Arc::new(facts) };
     for (name, arguments) in client.calls(scene) {
         client.call(name, &arguments).await?;

@@ -1,7 +1,7 @@
-//! The stream of a legacy server's own messages: notices, and questions that belong to no call.
+//! The stream of a legacy server's own messages: notices, and questions that name no call.
 
 use super::answer::Reader;
-use super::peer::HttpPeer;
+use super::peer::{HttpPeer, OwnStream};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,6 +17,7 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
     loop {
         let Some(peer) = peer.upgrade().filter(|peer| !peer.closed.load(Ordering::Relaxed)) else { return };
         let opened = peer.open_stream(last_id.as_deref()).await;
+        peer.own_stream.send_replace(OwnStream::Settled);
         if let Ok((response, _connection)) = opened {
             if !response.status().is_success() {
                 return; // 405: the server has nothing to say of its own.
@@ -29,7 +30,7 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
                 let Some(peer) = weak.upgrade() else { return };
                 match message {
                     Message::Notification(notification) => peer.noticed(notification, None),
-                    Message::Request(request) => peer.asked(request, None),
+                    Message::Request(request) => peer.asked(request, peer.only_askable()),
                     Message::Response(_) => {}
                 }
             }

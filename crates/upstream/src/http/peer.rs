@@ -15,9 +15,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::METHOD_NOT_FOUND;
 use toolbooth_wire::envelope::{write_error, write_notification, write_request, write_result};
@@ -26,6 +27,8 @@ use toolbooth_wire::{Era, Notification, Revision, RpcError};
 
 /// How often a refused request is repeated after new authorisation.
 const AUTH_ROUNDS: usize = 3;
+/// How long a call that may lead to questions waits for the stream they may come on.
+const STREAM_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What an HTTP server is opened with.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub struct HttpParts {
     pub roots: Option<RawJson>,
     /// The largest answer taken.
     pub body_limit: usize,
+    /// How long a long answer may stand still on its way.
+    pub stall: Duration,
 }
 
 /// What the handshake settled.
@@ -61,6 +66,33 @@ pub struct HttpPeer {
     pub(super) agreed: ArcSwap<Agreed>,
     pub(super) closed: AtomicBool,
     host: HeaderValue,
+    /// The stream of a legacy server's own messages.
+    pub(super) own_stream: watch::Sender<OwnStream>,
+    /// The calls under way whose clients may be asked something.
+    askable: Mutex<Vec<(u64, CallLink)>>,
+}
+
+/// How far the stream of a server's own messages is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnStream {
+    /// Nobody wanted it.
+    Unwanted,
+    /// Asked for; the server has not said anything to that.
+    Opening,
+    /// Open, or refused.
+    Settled,
+}
+
+/// A call whose client may be asked, for as long as it is under way.
+struct Askable<'a> {
+    peer: &'a HttpPeer,
+    id: u64,
+}
+
+impl Drop for Askable<'_> {
+    fn drop(&mut self) {
+        self.peer.askable().retain(|(id, _)| *id != self.id);
+    }
 }
 
 impl HttpPeer {
@@ -73,7 +105,14 @@ impl HttpPeer {
         };
         let host = HeaderValue::from_str(parts.client.origin().authority.as_str())
             .unwrap_or_else(|_| HeaderValue::from_static(""));
-        Arc::new(Self { parts, agreed: ArcSwap::from_pointee(agreed), closed: AtomicBool::new(false), host })
+        Arc::new(Self {
+            parts,
+            agreed: ArcSwap::from_pointee(agreed),
+            closed: AtomicBool::new(false),
+            host,
+            own_stream: watch::Sender::new(OwnStream::Unwanted),
+            askable: Mutex::default(),
+        })
     }
 
     fn request_head(&self, method: Method, agreed: &Agreed) -> Request<()> {
@@ -215,6 +254,31 @@ impl HttpPeer {
         }
     }
 
+    fn askable(&self) -> MutexGuard<'_, Vec<(u64, CallLink)>> {
+        self.askable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call that a question on no call's stream must be about: the only one under way. With several of
+    /// them nobody can tell, and a guess might put one person's question to another.
+    pub(super) fn only_askable(&self) -> Option<CallLink> {
+        match self.askable().as_slice() {
+            [(_, link)] => Some(link.clone()),
+            _ => None,
+        }
+    }
+
+    /// Prepares for questions that come on the server's own stream: servers built on common SDKs put them there,
+    /// and lose them when it is not open yet.
+    async fn expect_questions(&self, id: u64, link: &CallLink) -> Askable<'_> {
+        if *self.own_stream.borrow() == OwnStream::Opening {
+            let mut stream = self.own_stream.subscribe();
+            let settled = stream.wait_for(|stream| *stream != OwnStream::Opening);
+            let _ = tokio::time::timeout(STREAM_PATIENCE, settled).await;
+        }
+        self.askable().push((id, link.clone()));
+        Askable { peer: self, id }
+    }
+
     /// Answers a legacy server's question: the call's client where there is one, else by policy.
     pub(super) fn asked(self: &Arc<Self>, request: toolbooth_wire::Request, link: Option<CallLink>) {
         let peer = self.clone();
@@ -248,6 +312,10 @@ impl HttpPeer {
     ) -> Result<PeerAnswer, UpstreamError> {
         let body = write_request(outbound.id, outbound.method, outbound.params.as_ref());
         let agreed = self.agreed.load_full();
+        let _askable = match outbound.asking {
+            Asking::Allowed => Some(self.expect_questions(outbound.id, link).await),
+            Asking::No => None,
+        };
         let (response, connection) = self.send(|| self.post(&body, Some(outbound), &agreed)).await?;
         if outbound.method == "initialize"
             && let Some(session) = response.headers().get(mirror::SESSION_ID)
@@ -259,7 +327,7 @@ impl HttpPeer {
         if status == StatusCode::NOT_FOUND && agreed.session.is_some() {
             return Err(UpstreamError::SessionExpired { server: self.name() });
         }
-        let reader = Reader::new(response, self.parts.body_limit, self.name());
+        let reader = Reader::new(response, self.parts.body_limit, self.name()).stalling(self.parts.stall);
         let questions =
             (outbound.asking == Asking::Allowed || agreed.era == Era::Legacy).then(|| link.clone());
         match reader.receive(self, outbound, link, questions, connection).await? {
@@ -332,6 +400,7 @@ impl Peer for Arc<HttpPeer> {
 
     fn listen(&self) {
         if self.agreed.load().era == Era::Legacy {
+            self.own_stream.send_replace(OwnStream::Opening);
             tokio::spawn(super::notices::follow(Arc::downgrade(self)));
         }
     }
@@ -343,7 +412,7 @@ impl Peer for Arc<HttpPeer> {
         let agreed = self.agreed.load_full();
         if agreed.session.is_some() {
             let goodbye = self.send(|| self.request_head(Method::DELETE, &agreed).map(|()| Full::default()));
-            let _ = tokio::time::timeout(std::time::Duration::from_secs(1), goodbye).await;
+            let _ = tokio::time::timeout(Duration::from_secs(1), goodbye).await;
         }
         self.parts.client.close_idle();
     }
