@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use toolbooth_config::settings::{AuthMode, NamingStyle as ConfiguredStyle};
 use toolbooth_config::{Loaded, ServerConfigState, Settings, Sources};
 use toolbooth_core::catalog::{Naming, NamingStyle};
@@ -215,7 +216,12 @@ pub fn owner(sources: &Sources) -> Identity {
 }
 
 /// The MCP door of a gateway.
-pub fn door(engine: Arc<Engine>, settings: &Settings, identity: Identity) -> Arc<Door> {
+pub fn door(
+    engine: Arc<Engine>,
+    settings: &Settings,
+    identity: Identity,
+    stop: CancellationToken,
+) -> Arc<Door> {
     let public = settings.public_url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
     let mut hosts = settings.allowed_hosts.clone();
     hosts.extend(public.and_then(|uri| uri.host().map(str::to_owned)));
@@ -227,5 +233,6 @@ pub fn door(engine: Arc<Engine>, settings: &Settings, identity: Identity) -> Arc
         body_limit: usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX),
         reading: Reading::MayStream,
         keep_alive: Duration::from_secs(15),
+        stop,
     })
 }

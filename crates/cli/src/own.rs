@@ -13,6 +13,7 @@ use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::server::Restart;
@@ -63,7 +64,12 @@ impl Own {
         }
         let engine = gateway::engine_of(&loaded, sources, store, plans).await.map_err(Failure::failed)?;
         // Nobody else can reach it, so whoever runs the command is its owner.
-        let door = gateway::door(engine.clone(), &loaded.settings, gateway::owner(sources));
+        let door = gateway::door(
+            engine.clone(),
+            &loaded.settings,
+            gateway::owner(sources),
+            CancellationToken::new(),
+        );
         let router = rest::router(Rest { door, reload: no_reload() });
         Ok(Self { engine, router, loaded })
     }

@@ -339,8 +339,9 @@ async fn hear(engine: Weak<Engine>, mut news: mpsc::Receiver<ServerEvent>) {
                     tracing::info!(server.name = %name, "server `{name}` is {}", state.as_str());
                 }
             }
-            ServerEvent::Discovered { server, discovery, era } => {
-                let _ = engine.parts.send(Part::Discovered { server: server.clone(), discovery, era }).await;
+            ServerEvent::Discovered { server, discovery, era, kept } => {
+                let news = Part::Discovered { server: server.clone(), discovery, era };
+                let _ = engine.parts.send(Part::Then(Box::new(news), kept)).await;
                 engine.renew_subscriptions(&server);
             }
             ServerEvent::ResourceUpdated { server, params } => {

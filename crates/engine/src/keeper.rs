@@ -119,7 +119,14 @@ impl CatalogKeeper {
         for aside in part.set_aside.iter().take(20) {
             tracing::warn!(server.name = %entry.name, "{} `{}` of `{}`: {}", aside.kind, aside.name, entry.name, aside.reason);
         }
-        self.parts.insert(entry.name.clone(), Arc::new(part));
+        // Another order of keys means nothing: the text that clients have stays.
+        let kept = self
+            .parts
+            .get(&entry.name)
+            .filter(|before| before.entry == *entry && same_meaning(before, &part));
+        if kept.is_none() {
+            self.parts.insert(entry.name.clone(), Arc::new(part));
+        }
     }
 
     /// Publishes a snapshot if anything means something else now, and says what.
@@ -168,6 +175,32 @@ fn same_list(
         (before.values().filter(has_any).collect(), after.values().filter(has_any).collect());
     before.len() == after.len()
         && before.iter().zip(&after).all(|(a, b)| a.entry.name == b.entry.name && same(a, b))
+}
+
+/// Texts over this size are compared as text alone: trees of them would cost too much memory.
+const MAX_COMPARED: usize = 1 << 20;
+
+/// Whether two parts differ in the order of keys at most.
+fn same_meaning(before: &ServerCatalog, after: &ServerCatalog) -> bool {
+    let same_text = |a: &[u8], b: &[u8]| {
+        a == b
+            || (a.len() == b.len() && a.len() <= MAX_COMPARED && {
+                let value = |text: &[u8]| {
+                    serde_json::from_slice::<serde_json::Value>(&[b"[", text, b"]"].concat()).ok()
+                };
+                value(a).is_some_and(|a| Some(a) == value(b))
+            })
+    };
+    let same_offers = |kind: ListKind| {
+        let (a, b) = (offers(kind, before), offers(kind, after));
+        let same = |(a, b): (&Offer, &Offer)| same_text(a.definition.as_bytes(), b.definition.as_bytes());
+        a.len() == b.len() && a.iter().zip(b).all(same)
+    };
+    same_text(&before.tools_text, &after.tools_text)
+        && [ListKind::Prompts, ListKind::Resources, ListKind::Templates].into_iter().all(same_offers)
+        && before.capabilities == after.capabilities
+        && before.instructions == after.instructions
+        && before.set_aside == after.set_aside
 }
 
 fn offers(kind: ListKind, part: &ServerCatalog) -> &[Offer] {

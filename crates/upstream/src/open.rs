@@ -121,6 +121,7 @@ impl Surroundings {
                     notices: request.notices.clone(),
                     roots: self.roots.clone(),
                     body_limit: self.answer_limit,
+                    stall: entry.timeout,
                 });
                 Ok(Opened { peer: Box::new(peer), linked: Linked::Yes })
             }

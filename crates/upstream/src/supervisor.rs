@@ -54,6 +54,8 @@ pub enum ServerEvent {
         discovery: Box<Discovery>,
         /// The era it speaks.
         era: Era,
+        /// Told when the catalog has it.
+        kept: oneshot::Sender<()>,
     },
     /// One of its resources changed.
     ResourceUpdated {
@@ -263,18 +265,27 @@ impl Keeper {
     async fn connect(&mut self) -> Next {
         self.set(ServerState::Connecting);
         while self.noticed.try_recv().is_ok() {} // News of a connection that is gone.
-        let attempt = open_and_list(&self.pool, &self.context, self.hint, self.entry.connect_timeout);
-        let outcome = tokio::select! {
-            outcome = attempt => outcome,
-            command = self.inbox.recv() => {
-                self.pool.close().await;
-                return match command {
-                    None => Next::Stop(None),
-                    Some(Command::Stop(done)) => Next::Stop(Some(done)),
-                    Some(Command::Disconnect) => { self.set(ServerState::Disconnected); Next::Rest }
-                    Some(Command::Connect | Command::Restart | Command::Refresh) => Next::Connect,
-                };
-            }
+        let (pool, context) = (self.pool.clone(), self.context.clone());
+        let attempt = open_and_list(&pool, &context, self.hint, self.entry.connect_timeout);
+        tokio::pin!(attempt);
+        let outcome = loop {
+            let command = tokio::select! {
+                outcome = &mut attempt => break outcome,
+                command = self.inbox.recv() => command,
+            };
+            let next = match command {
+                // It is on its way already.
+                Some(Command::Connect | Command::Refresh) => continue,
+                Some(Command::Restart) => Next::Connect,
+                Some(Command::Disconnect) => {
+                    self.set(ServerState::Disconnected);
+                    Next::Rest
+                }
+                Some(Command::Stop(done)) => Next::Stop(Some(done)),
+                None => Next::Stop(None),
+            };
+            self.pool.close().await;
+            return next;
         };
         match outcome {
             Ok((connection, discovery)) => {
@@ -300,7 +311,12 @@ impl Keeper {
     async fn publish(&self, discovery: Discovery, era: Era) {
         let server = self.entry.name.clone();
         let discovery = Box::new(discovery);
-        let _ = self.context.events.send(ServerEvent::Discovered { server, discovery, era }).await;
+        let (kept, in_catalog) = oneshot::channel();
+        let news = ServerEvent::Discovered { server, discovery, era, kept };
+        // Connected means listed: whoever sees the one must see the other.
+        if self.context.events.send(news).await.is_ok() {
+            let _ = tokio::time::timeout(PROBE_PATIENCE, in_catalog).await;
+        }
     }
 
     /// Notes a failure and says when to try again.

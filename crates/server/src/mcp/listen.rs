@@ -131,7 +131,11 @@ impl Listening {
             return Some(first);
         }
         loop {
-            match self.changes.recv().await {
+            let change = tokio::select! {
+                change = self.changes.recv() => change,
+                () = self.door.stop.cancelled() => return None,
+            };
+            match change {
                 Ok(change) if self.filter.wants(&change, &self.client) => {
                     let params = match &change {
                         Change::Resource { params, .. } => Some(params.clone()),

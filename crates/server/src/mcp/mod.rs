@@ -15,6 +15,7 @@ use crate::identify::Identity;
 use session::Sessions;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use toolbooth_engine::Engine;
 use toolbooth_upstream::peer::Reading;
 
@@ -35,4 +36,6 @@ pub struct Door {
     pub reading: Reading,
     /// How often a quiet stream says that it lives.
     pub keep_alive: Duration,
+    /// Fires when the gateway stops: open streams end then.
+    pub stop: CancellationToken,
 }

@@ -2,6 +2,7 @@
 
 use super::client::PooledConnection;
 use super::peer::HttpPeer;
+use crate::duplex::answered_id;
 use crate::error::{Sent, UpstreamError};
 use crate::link::CallLink;
 use crate::peer::{Outbound, PeerAnswer, Reading, ResultStream};
@@ -18,6 +19,8 @@ use toolbooth_wire::{Id, Message};
 
 /// Answers longer than this may be streamed; shorter ones are cheaper to gather.
 const STREAM_FROM_BYTES: u64 = 32 * 1024;
+/// How long a long answer may stand still, when nothing else is said.
+const STALL: Duration = Duration::from_secs(30);
 /// How often a broken answer stream is taken up again.
 const MAX_RESUMPTIONS: usize = 8;
 /// The pause before a stream is taken up again, when the server names none.
@@ -39,6 +42,8 @@ pub(super) struct Reader {
     limit: usize,
     server: String,
     decoder: Decoder,
+    /// How long a long answer may stand still.
+    stall: Duration,
 }
 
 impl Reader {
@@ -46,7 +51,20 @@ impl Reader {
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let is_events = header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/event-stream"));
         let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
-        Self { body: response.into_body(), is_events, length, limit, server, decoder: Decoder::new(limit) }
+        Self {
+            body: response.into_body(),
+            is_events,
+            length,
+            limit,
+            server,
+            decoder: Decoder::new(limit),
+            stall: STALL,
+        }
+    }
+
+    /// The same, with another patience for an answer that stands still.
+    pub(super) fn stalling(self, stall: Duration) -> Self {
+        Self { stall, ..self }
     }
 
     pub(super) fn last_id(&self) -> Option<&str> {
@@ -141,6 +159,9 @@ impl Reader {
         outbound: &Outbound,
         connection: PooledConnection,
     ) -> Result<Received, UpstreamError> {
+        if self.length.is_some_and(|length| length > self.limit as u64) {
+            return Err(self.too_large());
+        }
         let mut gathered = BytesMut::new();
         if outbound.reading == Reading::MayStream
             && self.length.is_some_and(|length| length > STREAM_FROM_BYTES)
@@ -150,18 +171,26 @@ impl Reader {
                 match look(&gathered) {
                     Head::More => {}
                     Head::Gather => break,
-                    Head::Streamable { offset } => {
-                        return Ok(Received::Answer(PeerAnswer::Stream(
-                            self.stream(gathered, offset, connection),
-                        )));
+                    // Under another id it is no answer to this; the whole of it will tell.
+                    Head::Streamable { offset } if answered_id(&gathered[..=offset]) == Some(outbound.id) => {
+                        let stream = self.stream(gathered, offset, connection);
+                        return Ok(Received::Answer(PeerAnswer::Stream(stream)));
                     }
+                    Head::Streamable { .. } => break,
                 }
             }
         }
         let text = self.gather_after(gathered).await?;
         connection.give_back();
         match Message::parse(&text) {
-            Ok(Message::Response(response)) => Ok(Received::Answer(PeerAnswer::Whole(response.outcome))),
+            // An error may come without an id, when the server could not read ours.
+            Ok(Message::Response(response))
+                if response.id == Some(Id::number(outbound.id))
+                    || (response.id.is_none() && response.outcome.is_err()) =>
+            {
+                Ok(Received::Answer(PeerAnswer::Whole(response.outcome)))
+            }
+            Ok(Message::Response(_)) => Ok(Received::NotAMessage("an answer under another id".into())),
             _ => Ok(Received::NotAMessage(crate::process::preview(&text, 100))),
         }
     }
@@ -244,7 +273,15 @@ struct Passing {
 
 impl Passing {
     async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
-        match self.reader.chunk().await {
+        let Ok(chunk) = tokio::time::timeout(self.reader.stall, self.reader.chunk()).await else {
+            self.connection = None;
+            self.left = Some(0);
+            return Some(Err(UpstreamError::Timeout {
+                server: self.reader.server.clone(),
+                after: self.reader.stall,
+            }));
+        };
+        match chunk {
             Ok(Some(chunk)) => {
                 self.came(chunk.len() as u64);
                 Some(Ok(chunk))

@@ -42,3 +42,146 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::http::{Client, Credential, HttpParts, HttpPeer, Origin};
+    use crate::link::{CallLink, LinkEvent};
+    use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::tcp::OwnedWriteHalf;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::mpsc;
+    use toolbooth_core::json::RawJson;
+    use toolbooth_wire::{Era, Revision};
+
+    const QUESTION: &str = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}"#;
+    const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+
+    /// A server that asks on its own stream, and answers its calls with the answer it got.
+    #[derive(Default)]
+    struct Server {
+        stream: Mutex<Option<OwnedWriteHalf>>,
+        /// Calls that have not been answered, by id.
+        calls: Mutex<Vec<(u64, OwnedWriteHalf)>>,
+        /// How many calls it gathers before it asks.
+        asks_after: usize,
+    }
+
+    impl Server {
+        async fn serve(self: Arc<Self>, socket: TcpStream) {
+            let (mut read, mut write) = socket.into_split();
+            let mut text = String::new();
+            let mut chunk = [0; 4096];
+            // Every request of this test comes whole once its braces, or its head, are closed.
+            while !(text.ends_with("\r\n\r\n") && text.starts_with("GET")) && !text.ends_with('}') {
+                match read.read(&mut chunk).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(length) => text.push_str(&String::from_utf8_lossy(&chunk[..length])),
+                }
+            }
+            if text.starts_with("GET") {
+                // Slow to open, as over a real network: calls must not overtake it.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                write.write_all(STREAM.as_bytes()).await.unwrap();
+                *self.stream.lock().unwrap() = Some(write);
+                return;
+            }
+            let body = RawJson::parse(text.split_once("\r\n\r\n").unwrap().1.to_owned()).unwrap();
+            match body.member("method") {
+                Some(_) => {
+                    let id = body.member("id").unwrap().read().unwrap();
+                    self.calls.lock().unwrap().push((id, write));
+                    if self.calls.lock().unwrap().len() == self.asks_after {
+                        let mut stream =
+                            self.stream.lock().unwrap().take().expect("the stream is open first");
+                        stream.write_all(format!("data: {QUESTION}\n\n").as_bytes()).await.unwrap();
+                        *self.stream.lock().unwrap() = Some(stream);
+                    }
+                }
+                None => {
+                    write.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+                    let outcome = body.member("result").or_else(|| body.member("error")).unwrap();
+                    let calls = std::mem::take(&mut *self.calls.lock().unwrap());
+                    for (id, mut call) in calls {
+                        let answer =
+                            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"heard":{outcome}}}}}"#);
+                        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+                        let whole = format!("{head} {}\r\n\r\n{answer}", answer.len());
+                        call.write_all(whole.as_bytes()).await.unwrap();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn peer(asks_after: usize) -> Arc<HttpPeer> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let server = Arc::new(Server { asks_after, ..Server::default() });
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(server.clone().serve(socket));
+            }
+        });
+        let peer = HttpPeer::new(HttpParts {
+            server: "s".into(),
+            client: Client::new(Origin::parse(&url).unwrap(), Duration::from_secs(5)),
+            headers: Vec::new(),
+            credential: Credential::None,
+            notices: mpsc::channel(4).0,
+            roots: None,
+            body_limit: 65536,
+        });
+        peer.agreed(Era::Legacy, Revision::NEWEST_LEGACY);
+        peer.listen();
+        peer
+    }
+
+    /// Calls with a client who says yes, and gives what the server heard.
+    async fn call(peer: &Arc<HttpPeer>, id: u64) -> String {
+        let (link, mut events) = CallLink::new();
+        let outbound = Outbound {
+            id,
+            method: "tools/call",
+            params: None,
+            name: None,
+            headers: Vec::new(),
+            reading: Reading::Whole,
+            asking: Asking::Allowed,
+        };
+        let agreeing = async {
+            while let Some(event) = events.recv().await {
+                if let LinkEvent::Question(question) = event {
+                    let _ = question.reply.send(Ok(RawJson::trusted(r#"{"action":"accept"}"#)));
+                }
+            }
+        };
+        let asked = async {
+            tokio::select! {
+                answer = peer.request(outbound, &link) => answer.unwrap(),
+                () = agreeing => unreachable!("events never end"),
+            }
+        };
+        match tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap() {
+            PeerAnswer::Whole(Ok(result)) => result.member("heard").unwrap().to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_question_on_the_own_stream_goes_to_the_only_call() {
+        let peer = peer(1).await;
+        assert_eq!(call(&peer, 10).await, r#"{"action":"accept"}"#);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_could_be_of_two_calls_is_put_to_neither() {
+        let peer = peer(2).await;
+        let (one, other) = tokio::join!(call(&peer, 10), call(&peer, 11));
+        assert!(one.contains("-32601") && other.contains("-32601"), "{one} {other}");
+    }
+}

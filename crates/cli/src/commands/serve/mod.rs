@@ -110,8 +110,8 @@ async fn serve(sources: Sources, loaded: Loaded, linger: Option<u64>) -> Outcome
     let store = claim_store(&settings).await?;
     let plans = gateway::plans(&loaded);
     let engine = gateway::engine_of(&loaded, &sources, store, plans).await.map_err(Failure::failed)?;
-    let door = gateway::door(engine.clone(), &settings, identity);
     let stop = CancellationToken::new();
+    let door = gateway::door(engine.clone(), &settings, identity, stop.clone());
     let presence = Presence {
         url: format!("http://{address}"),
         pid: std::process::id(),
