@@ -82,6 +82,12 @@ class Visit:
         if "SECRET_OF_THE_HOST" in environment:
             raise AssertionError("a variable of the host has reached the server")
 
+    async def everything_questions(self) -> None:
+        told = json.dumps(await self.call("everything_trigger-elicitation-request"))
+        contains(told, "Name: Ada")
+        contains(await self.text("everything_trigger-sampling-request", prompt="Sing", maxTokens=9), "A song.")
+        contains(await self.text("everything_get-roots-list"), "file:///visit")
+
     async def everything_resources(self) -> None:
         uri = "demo://resource/static/document/features.md"
         listed = [str(resource.uri) for resource in await self.client.list_resources()]
@@ -180,15 +186,26 @@ async def main() -> None:
     async def reported(value: float, _total: float | None, _message: str | None) -> None:
         progress.append(value)
 
-    async def elicited(_message: str, _type: Any, _params: Any, _context: Any) -> ElicitResult:
-        return ElicitResult(action="accept", content={"value": "Ada"})
+    async def elicited(_message: str, _type: Any, params: Any, _context: Any) -> ElicitResult:
+        asked = plain(params)["requestedSchema"]["properties"]
+        return ElicitResult(action="accept", content={"value" if "value" in asked else "name": "Ada"})
 
-    async with Client(target["url"], progress_handler=reported, elicitation_handler=elicited) as client:
+    async def sampled(_messages: list[Any], _params: Any, _context: Any) -> str:
+        return "A song."
+
+    async with Client(
+        target["url"],
+        progress_handler=reported,
+        elicitation_handler=elicited,
+        sampling_handler=sampled,
+        roots=["file:///visit"],
+    ) as client:
         visit = Visit(client, progress, target["folder"])
         await check("lists", visit.lists)
         await check("everything: tools", visit.everything_tools)
         await check("everything: progress", visit.everything_progress)
         await check("everything: environment", visit.everything_environment)
+        await check("everything: questions", visit.everything_questions)
         await check("everything: resources", visit.everything_resources)
         await check("everything: prompts and completion", visit.everything_prompts)
         await check("everything: twenty calls at once", visit.at_once)

@@ -17,6 +17,8 @@ exports.answers = {
   roots: { roots: [{ uri: "file:///tour", name: "tour" }] },
 };
 
+const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
+
 function expect(actual, expected, what = "got") {
   const [left, right] = [JSON.stringify(actual), JSON.stringify(expected)];
   if (left !== right) throw new Error(`${what} ${left} instead of ${right}`);
@@ -107,16 +109,30 @@ exports.take = async ({ client, era, version, serverName, told, options }) => {
       const { messages } = await client.getPrompt({ name, arguments: { arg1: "one", arg2: "two" } });
       expect(messages[0].content.text, "Prompt with arguments: arg1='one', arg2='two'");
     });
+    await check(`cancel ${server}`, async () => {
+      const cancelled = async () => (await call(`${server}_cancelled_calls`, {})).structuredContent.count;
+      const before = await cancelled();
+      const hand = new AbortController();
+      const slow = { name: `${server}_slow`, arguments: { ms: 30_000 } };
+      const answer = client.callTool(slow, ...options({ signal: hand.signal })).catch(error => error);
+      // The server has to have begun, or there is nothing to cancel.
+      await sleep(500);
+      hand.abort();
+      await answer;
+      // The word travels in its own time.
+      for (let round = 0; round < 50 && await cancelled() === before; round += 1) await sleep(100);
+      expect(await cancelled(), before + 1, "cancelled calls are");
+    });
+    await check(`change ${server}`, async () => {
+      for (const presence of [true, false]) {
+        const notice = new Promise(resolve => told.push(resolve));
+        await call(`${server}_change_tools`, { tool: "fleeting" });
+        await notice;
+        const { tools } = await client.listTools();
+        expect(tools.some(tool => tool.name === `${server}_fleeting`), presence, "its presence is");
+      }
+    });
   }
-  await check("change new", async () => {
-    for (const presence of [true, false]) {
-      const notice = new Promise(resolve => told.push(resolve));
-      await call("new_change_tools", { tool: "fleeting" });
-      await notice;
-      const { tools } = await client.listTools();
-      expect(tools.some(tool => tool.name === "new_fleeting"), presence, "its presence is");
-    }
-  });
   await check("unknown tool", async () => {
     const answer = await call("old_no_such_tool", {}).catch(error => error);
     expect(answer.code, -32602, "the code is");

@@ -84,9 +84,8 @@ async def take(client: Client, era: str) -> None:
         await check(f"sampling {server}", lambda: sampling(client, server))
         await check(f"roots {server}", lambda: roots(client, server))
         await check(f"prompt {server}", lambda: prompt(client, server))
-    # Not `old`: over stdio a caller with capabilities has a process of its own, and what changes there is its own.
-    if client.changes is not None:
-        await check("change new", lambda: change(client, client.changes, "new"))
+        if client.changes is not None:
+            await check(f"change {server}", lambda: change(client, client.changes, server))
     await check("unknown tool", lambda: unknown(client))
     await check("resources", lambda: resources(client))
     through()
