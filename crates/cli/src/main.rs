@@ -26,6 +26,12 @@ fn main() -> ExitCode {
             render::print(arguments::WELCOME);
             ExitCode::SUCCESS
         }
+        // `toolbooth help call` is what people type for `toolbooth call --help`.
+        Some(word) if word == "help" => {
+            let asked =
+                std::iter::once("toolbooth".into()).chain(words).chain(std::iter::once("--help".into()));
+            commands::run(arguments::Arguments::parse_from(asked))
+        }
         Some(_) => commands::run(arguments::Arguments::parse()),
     }
 }

@@ -81,21 +81,19 @@ impl Reach {
 
     /// Asks for something to read.
     pub async fn get(&self, path: &str) -> Result<Value, Failure> {
-        let body = self.ask(Method::GET, path, None).await?.good()?;
+        let body = while_waiting("waiting for an answer", self.ask(Method::GET, path, None)).await?.good()?;
         read(&body)
     }
 
-    /// Asks for something to be done; the answer is left unread.
-    pub async fn post(&self, path: &str, body: Option<Bytes>) -> Result<Bytes, Failure> {
-        self.ask(Method::POST, path, body).await?.good()
+    /// Asks for something to be done, and says what while that takes; the answer is left unread.
+    pub async fn post(&self, what: &str, path: &str, body: Option<Bytes>) -> Result<Bytes, Failure> {
+        while_waiting(what, self.ask(Method::POST, path, body)).await?.good()
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Reply, Failure> {
         match self {
-            Self::Running(remote) => {
-                while_waiting("waiting for the gateway", remote.ask(method, path, body)).await
-            }
-            Self::Own(own) => while_waiting("working", own.ask(method, path, body)).await,
+            Self::Running(remote) => remote.ask(method, path, body).await,
+            Self::Own(own) => own.ask(method, path, body).await,
         }
     }
 

@@ -27,7 +27,7 @@ pub fn run(global: &Global) -> Outcome {
 
 /// Makes a gateway read its configuration again; what it did.
 pub async fn ask(reach: &Reach) -> Result<Value, Failure> {
-    match reach.post("/servers/reload", None).await {
+    match reach.post("reading the configuration again", "/servers/reload", None).await {
         Ok(body) => read(&body),
         Err(failure) if failure.trouble.code.starts_with("config.") => {
             let message = format!(

@@ -268,7 +268,9 @@ async fn act(reach: &Reach, global: &Global, name: &str, action: &str) -> Outcom
     if matches!(reach, Reach::Own(_)) && action != "connect" {
         return Err(Failure::failed(not_running()));
     }
-    let answer = reach.post(&format!("/servers/{}/{action}", segment(name)), None).await;
+    let answer = reach
+        .post(&format!("{action}ing `{name}`"), &format!("/servers/{}/{action}", segment(name)), None)
+        .await;
     let server = match answer {
         Err(failure) => return Err(suggest(reach, failure, name).await),
         Ok(body) => read(&body)?,

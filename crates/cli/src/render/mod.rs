@@ -8,7 +8,7 @@ pub use table::{Cell, Table};
 
 use crate::failure::Failure;
 use serde::Serialize;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 /// A failure as people read it.
 pub fn failure(failure: &Failure, paint: Paint) -> String {
@@ -129,9 +129,13 @@ pub fn complain(text: &str) {
 
 /// Writes a value as JSON for programs.
 pub fn print_json<T: Serialize + ?Sized>(value: &T) {
-    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
-    text.push('\n');
-    print(&text);
+    print_raw_json(&serde_json::to_string_pretty(value).unwrap_or_default());
+}
+
+/// Writes JSON text for programs. On a terminal nothing in it can do harm; elsewhere it stays as it is.
+pub fn print_raw_json(text: &str) {
+    let terminal = std::io::stdout().is_terminal();
+    print(&if terminal { plain(text) + "\n" } else { format!("{text}\n") });
 }
 
 /// "1 tool", "2 tools".

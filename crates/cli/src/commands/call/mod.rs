@@ -68,7 +68,8 @@ async fn call(
         None => arguments::typed(exposed, &tool["parameters"], pairs)?,
     };
     let body = format!("{{\"arguments\":{arguments}}}");
-    reach.post(&format!("/tools/{}/call", segment(exposed)), Some(body.into())).await
+    let path = format!("/tools/{}/call", segment(exposed));
+    reach.post(&format!("calling {exposed}"), &path, Some(body.into())).await
 }
 
 fn finish(answer: &Bytes, global: &Global) -> Outcome {
@@ -78,7 +79,7 @@ fn finish(answer: &Bytes, global: &Global) -> Outcome {
     let read = result::Read::of(result.get());
     if global.json {
         // As the server gave it: numbers and order are its own.
-        render::print(&format!("{{\"result\": {}}}\n", result.get()));
+        render::print_raw_json(&format!("{{\"result\": {}}}", result.get()));
     } else {
         read.print();
     }
