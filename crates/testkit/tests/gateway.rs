@@ -28,3 +28,5 @@ mod scene;
 mod stdio;
 #[path = "gateway/surface.rs"]
 mod surface;
+#[path = "gateway/waiting.rs"]
+mod waiting;

@@ -109,7 +109,6 @@ fn commands_use_the_gateway_that_runs() {
         expect![[r#"
         up and \x1b[31mrunning
         up and \x1b[31mrunning
-        up and \x1b[31mrunning
     "#]],
     );
     world.check(

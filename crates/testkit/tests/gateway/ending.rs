@@ -61,7 +61,6 @@ async fn a_polite_end_takes_everything_along() {
 
 /// Streams that never end by themselves do not hold the gateway up.
 #[tokio::test]
-#[ignore = "E11: streams of changes live until the drain is over"]
 async fn open_streams_end_with_the_gateway() {
     let home = Home::new(&[("srv", hostile(&["echo"]))]);
     let gateway = home.start().await;

@@ -136,7 +136,6 @@ async fn ten_thousand_tools_are_listed_and_the_unreadable_ones_set_aside() {
 
 /// `connected` promises handshake and tool list.
 #[tokio::test]
-#[ignore = "E6: the state says connected a moment before the list is published"]
 async fn a_connected_server_is_listed() {
     let mut entry = hostile(&["many-tools", "5000"]);
     entry["connect_timeout"] = json!(60);
@@ -338,7 +337,6 @@ async fn a_server_gets_a_clean_environment() {
 
 /// A lazy server is started once, however many call it first.
 #[tokio::test]
-#[ignore = "E10: every waiting caller asks for a connection, and each asking begins anew"]
 async fn a_lazy_server_is_started_once() {
     let home = Home::new(&[]);
     let starts = home.path("starts");

@@ -209,3 +209,17 @@ fn a_long_modern_result_is_undressed_for_legacy_clients() {
     let (_, answer) = runtime.block_on(bridge.clients[0].call_text("modern_take", "{}"));
     assert!(!answer.contains("resultType"), "{}", preview(&answer[answer.len() - 100..]));
 }
+
+/// Between two of the same era nothing is judged: what the revision does not know passes as it is.
+#[test]
+fn structure_that_is_no_object_passes_within_an_era() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let bridge = runtime.block_on(Bridge::open());
+    for (era, client) in [(Era::Legacy, &bridge.clients[0]), (Era::Modern, &bridge.clients[1])] {
+        let (tool, upstream) = bridge.server(era);
+        let result = r#"{"resultType":"complete","content":[],"structuredContent":[1.50,"a"]}"#;
+        upstream.answer(Answer::result(result));
+        let (_, answer) = runtime.block_on(client.call_text(tool, "{}"));
+        assert_eq!(result_text(&answer).as_deref(), Some(result), "{era:?}");
+    }
+}

@@ -186,7 +186,9 @@ async fn clients_share_one_gateway_and_one_server() {
     assert_eq!(Presence::of(&home).await.pid_only(), presence.pid(), "one gateway");
     // The server and its reaper.
     assert_eq!(eyes::marked(&token).len(), 2, "one server");
-    assert_eq!(gateways(&home), [presence.pid()], "one gateway process");
+    // A second gateway may have been started in the same moment; it finds the first one and leaves.
+    let alone = poll(Duration::from_secs(10), || async { (gateways(&home) == [presence.pid()]).then_some(()) });
+    assert!(alone.await.is_some(), "{:?} instead of {}", gateways(&home), presence.pid());
 
     // A client that leaves disturbs nobody.
     ann.leave().await;

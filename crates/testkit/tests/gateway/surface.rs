@@ -160,7 +160,6 @@ async fn the_spaces_of_a_servers_list_do_not_matter() {
 }
 
 #[tokio::test]
-#[ignore = "E12: a definition with its keys in another order counts as changed"]
 async fn the_order_of_keys_in_a_definition_does_not_matter() {
     stays_after(OTHER_KEYS_FIRST).await.unwrap();
 }

@@ -1,0 +1,123 @@
+//! Clients that keep others waiting: people who never answer, readers who never read, callers who hang up.
+
+use crate::scene::{BRISK, Scene};
+use ::http::Method;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
+use toolbooth_testkit::world::{Client, PATIENCE, eyes, poll};
+
+async fn bad_is_brisk(scene: &Scene, tool: &str, arguments: Value, expected: &str) {
+    for _ in 0..3 {
+        let start = Instant::now();
+        assert_eq!(scene.client.call(tool, arguments.clone()).await.text(), expected);
+        assert!(start.elapsed() < BRISK, "it took {:?}", start.elapsed());
+    }
+}
+
+/// A question that stays open holds up neither the server it came from nor any other.
+#[tokio::test]
+async fn people_who_never_answer_hold_nobody_up() {
+    let scene = Scene::new(hostile(&["asks"])).await;
+    scene.gateway.connected(&["bad"]).await;
+    let (modern, legacy) =
+        (Client::of(Era::Modern, scene.gateway.address).await, Client::of(Era::Legacy, scene.gateway.address).await);
+    let ask = json!({ "name": "bad_ask_name", "arguments": {} });
+    let told = modern.start("tools/call", ask.clone()).await.finish().await;
+    assert_eq!(told.result()["resultType"], "input_required", "{}", told.answer);
+    let (_, mut open) = legacy.start("tools/call", ask).await.into_events();
+    let question = open.next_within(PATIENCE).await.expect("a question");
+    assert_eq!(question["method"], "elicitation/create");
+    bad_is_brisk(&scene, "bad_ok", json!({}), "ok").await;
+    scene.good_is_brisk().await;
+    // Both can still be answered.
+    let told_late = json!({ "action": "accept", "content": { "name": "Late" } });
+    legacy.reply(&question["id"], told_late.clone()).await;
+    let answer = open.next_within(PATIENCE).await.expect("an answer");
+    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("Late"), "{answer}");
+    let result = told.result();
+    let key = result["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let params = json!({ "name": "bad_ask_name", "arguments": {}, "requestState": result["requestState"],
+        "inputResponses": { (key): told_late } });
+    let told = modern.start("tools/call", params).await.finish().await;
+    assert!(told.text().contains("Late"), "{}", told.answer);
+}
+
+/// A legacy client that hangs up in the middle of a question leaves the server free.
+#[tokio::test]
+async fn a_caller_who_hangs_up_on_a_question_holds_nobody_up() {
+    let scene = Scene::new(hostile(&["asks"])).await;
+    scene.gateway.connected(&["bad"]).await;
+    for _ in 0..5 {
+        let legacy = Client::of(Era::Legacy, scene.gateway.address).await;
+        let exchange = legacy.start("tools/call", json!({ "name": "bad_ask_name", "arguments": {} })).await;
+        let (_, mut open) = exchange.into_events();
+        assert_eq!(open.next_within(PATIENCE).await.expect("a question")["method"], "elicitation/create");
+        drop(open);
+        bad_is_brisk(&scene, "bad_ok", json!({}), "ok").await;
+    }
+    // What was left behind ends: the gateway does not keep a process for each.
+    let few = poll(Duration::from_secs(10), || async {
+        (eyes::children(scene.gateway.pid()).living.len() <= 4).then_some(())
+    });
+    assert!(few.await.is_some(), "{:?}", eyes::children(scene.gateway.pid()));
+}
+
+/// A client that does not read loses progress, never the result, and costs nothing.
+#[tokio::test]
+async fn a_client_that_does_not_read_costs_nothing() {
+    for era in ["legacy", "modern"] {
+        let scene = Scene::new(fixture_on_stdio(era)).await;
+        scene.gateway.connected(&["bad"]).await;
+        let before = eyes::resident_mib(scene.gateway.pid());
+        let params = json!({ "name": "bad_slow", "arguments": { "ms": 1500, "steps": 10_000 },
+            "_meta": { "progressToken": "p" } });
+        let exchange = scene.client.start("tools/call", params).await;
+        let wait = Instant::now();
+        while wait.elapsed() < Duration::from_millis(1500) {
+            scene.good_is_brisk().await;
+        }
+        let held = eyes::resident_mib(scene.gateway.pid());
+        assert!(held < before + 40, "{era}: {before} MiB became {held} MiB");
+        let told = exchange.finish().await;
+        assert_eq!(told.text(), "Done in 10000 steps.", "{era}");
+        let heard: Vec<f64> =
+            told.notices("notifications/progress").iter().filter_map(|params| params["progress"].as_f64()).collect();
+        assert!(heard.windows(2).all(|pair| pair[0] < pair[1]), "{era}: what is heard is in order");
+    }
+}
+
+/// A session has one stream of changes: a newer one takes its place, and the session's end ends it.
+#[tokio::test]
+async fn a_session_has_one_stream() {
+    let scene = Scene::new(fixture_on_stdio("modern")).await;
+    scene.gateway.connected(&["bad"]).await;
+    let client = Client::of(Era::Legacy, scene.gateway.address).await;
+    let mut first = client.listen(&[]).await;
+    let mut second = client.listen(&[]).await;
+    assert_eq!(first.last(Duration::from_secs(5)).await, None, "the older stream ends");
+    client.call("bad_change_tools", json!({})).await;
+    second.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("the newer one hears");
+    let session = [("mcp-session-id", client.session().unwrap())];
+    assert_eq!(scene.gateway.http().send(Method::DELETE, "/mcp", &session, "").await.status, 200);
+    assert_eq!(second.last(Duration::from_secs(5)).await, None, "the stream ends with its session");
+}
+
+/// Pages of elsewhere reach no other face of the gateway either.
+#[tokio::test]
+async fn every_path_is_guarded() {
+    let scene = Scene::new(hostile(&["echo"])).await;
+    let http = scene.gateway.http();
+    let json = ("content-type", "application/json");
+    for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
+        for path in ["/servers", "/tools", "/health", "/ready", "/mcp", "/nowhere"] {
+            assert_eq!(http.send(Method::GET, path, &[(name, value)], "").await.status, 403, "{name} {path}");
+        }
+        for path in ["/tools/good_echo/call", "/servers/good/restart", "/servers/reload", "/mcp"] {
+            assert_eq!(http.send(Method::POST, path, &[(name, value), json], "{}").await.status, 403, "{name} {path}");
+        }
+    }
+    let reply = http.send(Method::GET, "/health", &[], "").await;
+    assert_eq!(reply.header("access-control-allow-origin"), None, "CORS is off");
+}
