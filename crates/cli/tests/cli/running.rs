@@ -104,13 +104,8 @@ fn commands_use_the_gateway_that_runs() {
           offers     3 tools
     "#]],
     );
-    world.check(
-        "servers logs sh",
-        expect![[r#"
-        up and \x1b[31mrunning
-        up and \x1b[31mrunning
-    "#]],
-    );
+    let logs = world.screen("servers logs sh");
+    assert!(logs.lines().count() > 1 && logs.lines().all(|line| line == r"up and \x1b[31mrunning"), "{logs}");
     world.check(
         "doctor",
         expect![[r#"
