@@ -4,6 +4,7 @@ use crate::scene::{BRISK, MOST_MEMORY_MIB, Scene, fault};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::client::everything;
 use toolbooth_testkit::world::home::{fixture_on_stdio, hostile, quoted, shell};
 use toolbooth_testkit::world::{Client, Gateway, Home, PATIENCE, Upstream, binaries, eyes, poll, token};
 
@@ -147,9 +148,10 @@ async fn a_connected_server_is_listed() {
 /// A call that takes long holds up neither the other servers nor its own.
 #[tokio::test]
 async fn a_slow_call_holds_nobody_up() {
-    for era in ["legacy", "modern"] {
-        let scene = Scene::new(fixture_on_stdio(era)).await;
+    for (era, capabilities) in [("legacy", json!({})), ("legacy", everything()), ("modern", everything())] {
+        let mut scene = Scene::new(fixture_on_stdio(era)).await;
         scene.gateway.connected(&["bad"]).await;
+        scene.client = Client::with_capabilities(Era::Modern, scene.gateway.address, capabilities).await;
         let slow = scene.client.call("bad_slow", json!({ "ms": 4000, "steps": 1 }));
         let quick = async {
             tokio::time::sleep(Duration::from_millis(200)).await;

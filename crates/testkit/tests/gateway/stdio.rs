@@ -187,7 +187,8 @@ async fn clients_share_one_gateway_and_one_server() {
     // The server and its reaper.
     assert_eq!(eyes::marked(&token).len(), 2, "one server");
     // A second gateway may have been started in the same moment; it finds the first one and leaves.
-    let alone = poll(Duration::from_secs(10), || async { (gateways(&home) == [presence.pid()]).then_some(()) });
+    let alone =
+        poll(Duration::from_secs(10), || async { (gateways(&home) == [presence.pid()]).then_some(()) });
     assert!(alone.await.is_some(), "{:?} instead of {}", gateways(&home), presence.pid());
 
     // A client that leaves disturbs nobody.

@@ -135,6 +135,7 @@ mod tests {
             notices: mpsc::channel(4).0,
             roots: None,
             body_limit: 65536,
+            stall: Duration::from_secs(30),
         });
         peer.agreed(Era::Legacy, Revision::NEWEST_LEGACY);
         peer.listen();
