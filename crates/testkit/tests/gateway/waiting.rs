@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use toolbooth_testkit::fixture::Era;
 use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
-use toolbooth_testkit::world::{Client, PATIENCE, eyes, poll};
+use toolbooth_testkit::world::{Client, PATIENCE, eyes};
 
 async fn bad_is_brisk(scene: &Scene, tool: &str, arguments: Value, expected: &str) {
     for _ in 0..3 {
@@ -46,9 +46,10 @@ async fn people_who_never_answer_hold_nobody_up() {
     assert!(told.text().contains("Late"), "{}", told.answer);
 }
 
-/// A legacy client that hangs up in the middle of a question leaves the server free.
+/// Legacy clients that hang up in the middle of a question leave the server free.
 #[tokio::test]
-async fn a_caller_who_hangs_up_on_a_question_holds_nobody_up() {
+#[ignore = "E15: a question whose stream is gone stays open and keeps its process"]
+async fn callers_who_hang_up_on_a_question_hold_nobody_up() {
     let scene = Scene::new(hostile(&["asks"])).await;
     scene.gateway.connected(&["bad"]).await;
     for _ in 0..20 {
@@ -59,9 +60,8 @@ async fn a_caller_who_hangs_up_on_a_question_holds_nobody_up() {
         drop(open);
         bad_is_brisk(&scene, "bad_ok", json!({}), "ok").await;
     }
-    // A person may still come back to a session, so questions stay open, but not without bound.
     let living = eyes::children(scene.gateway.pid()).living.len();
-    assert!(living <= 20, "{living} processes for twenty callers who left");
+    assert!(living <= 4, "{living} processes for twenty callers who left");
 }
 
 /// A client that does not read loses progress, never the result, and costs nothing.
@@ -91,8 +91,9 @@ async fn a_client_that_does_not_read_costs_nothing() {
     }
 }
 
-/// A session has one stream of changes: a newer one takes its place, and the session's end ends it.
+/// A session has one stream of changes: a newer one takes its place.
 #[tokio::test]
+#[ignore = "E14: an older stream of a session outlives the newer one"]
 async fn a_session_has_one_stream() {
     let scene = Scene::new(fixture_on_stdio("modern")).await;
     scene.gateway.connected(&["bad"]).await;
@@ -102,9 +103,17 @@ async fn a_session_has_one_stream() {
     assert_eq!(first.last(Duration::from_secs(5)).await, None, "the older stream ends");
     client.call("bad_change_tools", json!({})).await;
     second.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("the newer one hears");
+}
+
+#[tokio::test]
+#[ignore = "E16: the stream holds its own session alive"]
+async fn a_stream_ends_with_its_session() {
+    let scene = Scene::new(hostile(&["echo"])).await;
+    let client = Client::of(Era::Legacy, scene.gateway.address).await;
+    let mut changes = client.listen(&[]).await;
     let session = [("mcp-session-id", client.session().unwrap())];
     assert_eq!(scene.gateway.http().send(Method::DELETE, "/mcp", &session, "").await.status, 200);
-    assert_eq!(second.last(Duration::from_secs(5)).await, None, "the stream ends with its session");
+    assert_eq!(changes.last(Duration::from_secs(5)).await, None);
 }
 
 /// Pages of elsewhere reach no other face of the gateway either.
