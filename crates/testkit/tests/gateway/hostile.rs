@@ -163,13 +163,13 @@ async fn quick_behind_slow(era: &str, capabilities: Value) {
 }
 
 #[tokio::test]
-#[ignore = "E13: where a legacy server may ask and nothing links question to call, calls take turns"]
+#[ignore = "where a legacy server may ask and nothing links question to call, calls take turns"]
 async fn a_slow_call_holds_nobody_up() {
     tokio::join!(quick_behind_slow("legacy", json!({})), quick_behind_slow("modern", everything()));
 }
 
 #[tokio::test]
-#[ignore = "E14: on a legacy server over stdio, calls of clients that can be asked go one by one"]
+#[ignore = "on a legacy server over stdio, calls of clients that can be asked go one by one"]
 async fn a_slow_call_holds_up_nobody_who_can_be_asked() {
     quick_behind_slow("legacy", everything()).await;
 }

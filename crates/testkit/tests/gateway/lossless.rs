@@ -128,7 +128,7 @@ fn compare(result: &Answered, given: &str, got: &str, server: Era, client: Era) 
     let (given, got) = (members(given)?, members(got)?);
     let worn: Vec<&str> = got.iter().map(|(key, _)| key.as_str()).filter(|key| dress(key)).collect();
     let expected: &[&str] = if client == Era::Modern { &["resultType"] } else { &[] };
-    // E5: a long result of a modern server is passed on unread, so a legacy client sees its dress.
+    // A long result of a modern server is passed on unread, so a legacy client sees its dress.
     let unread = client == Era::Legacy && length > 32 * 1024 && worn == ["resultType"];
     if worn != expected && !unread {
         return Err(format!("dressed in {worn:?}"));
@@ -199,7 +199,7 @@ fn odd_spellings_travel_too() {
 }
 
 #[test]
-#[ignore = "E5: a long result of a modern server is passed on unread"]
+#[ignore = "a long result of a modern server is passed on unread"]
 fn a_long_modern_result_is_undressed_for_legacy_clients() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let bridge = runtime.block_on(Bridge::open());
@@ -212,7 +212,7 @@ fn a_long_modern_result_is_undressed_for_legacy_clients() {
 
 /// Between two of the same era nothing is judged: what the revision does not know passes as it is.
 #[test]
-#[ignore = "E13: structure that is no object is dropped between two legacy sides too"]
+#[ignore = "structure that is no object is dropped between two legacy sides too"]
 fn structure_that_is_no_object_passes_within_an_era() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let bridge = runtime.block_on(Bridge::open());

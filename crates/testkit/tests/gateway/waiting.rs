@@ -48,7 +48,7 @@ async fn people_who_never_answer_hold_nobody_up() {
 
 /// Legacy clients that hang up in the middle of a question leave the server free.
 #[tokio::test]
-#[ignore = "E15: a question whose stream is gone stays open and keeps its process"]
+#[ignore = "a question whose stream is gone stays open and keeps its process"]
 async fn callers_who_hang_up_on_a_question_hold_nobody_up() {
     let scene = Scene::new(hostile(&["asks"])).await;
     scene.gateway.connected(&["bad"]).await;
@@ -93,7 +93,7 @@ async fn a_client_that_does_not_read_costs_nothing() {
 
 /// A session has one stream of changes: a newer one takes its place.
 #[tokio::test]
-#[ignore = "E14: an older stream of a session outlives the newer one"]
+#[ignore = "an older stream of a session outlives the newer one"]
 async fn a_session_has_one_stream() {
     let scene = Scene::new(fixture_on_stdio("modern")).await;
     scene.gateway.connected(&["bad"]).await;
@@ -106,7 +106,7 @@ async fn a_session_has_one_stream() {
 }
 
 #[tokio::test]
-#[ignore = "E16: the stream holds its own session alive"]
+#[ignore = "the stream holds its own session alive"]
 async fn a_stream_ends_with_its_session() {
     let scene = Scene::new(hostile(&["echo"])).await;
     let client = Client::of(Era::Legacy, scene.gateway.address).await;
