@@ -163,7 +163,6 @@ async fn quick_behind_slow(era: &str, capabilities: Value) {
 }
 
 #[tokio::test]
-#[ignore = "where a legacy server may ask and nothing links question to call, calls take turns"]
 async fn a_slow_call_holds_nobody_up() {
     tokio::join!(quick_behind_slow("legacy", json!({})), quick_behind_slow("modern", everything()));
 }

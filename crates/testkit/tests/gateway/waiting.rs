@@ -93,7 +93,6 @@ async fn a_client_that_does_not_read_costs_nothing() {
 
 /// A session has one stream of changes: a newer one takes its place.
 #[tokio::test]
-#[ignore = "an older stream of a session outlives the newer one"]
 async fn a_session_has_one_stream() {
     let scene = Scene::new(fixture_on_stdio("modern")).await;
     scene.gateway.connected(&["bad"]).await;

@@ -110,7 +110,9 @@ impl World {
         let connection = self.connection.clone();
         let name = RawJson::from_value(tool);
         tokio::spawn(async move {
-            let client = ClientFacts::default();
+            // A client that can be asked; where the server was told of nothing, it asks nothing.
+            let capabilities = RawJson::trusted(r#"{"elicitation":{}}"#);
+            let client = ClientFacts { capabilities, ..ClientFacts::default() };
             let params = vec![("name", name), ("arguments", RawJson::trusted(r#"{"text":"héllo"}"#))];
             let ask = Ask { progress: Progress::Wanted, ..Ask::plain("tools/call", params, &client) };
             match connection.ask(ask, &link).await? {
