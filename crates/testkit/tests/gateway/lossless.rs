@@ -212,7 +212,6 @@ fn a_long_modern_result_is_undressed_for_legacy_clients() {
 
 /// Between two of the same era nothing is judged: what the revision does not know passes as it is.
 #[test]
-#[ignore = "structure that is no object is dropped between two legacy sides too"]
 fn structure_that_is_no_object_passes_within_an_era() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let bridge = runtime.block_on(Bridge::open());
