@@ -86,7 +86,9 @@ pub fn tour(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
 /// who is quicker. Run on demand until the first list waits for them: `TOOLBOOTH_ALONE=1 cargo xtask interop`.
 pub fn alone(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
     if std::env::var_os("TOOLBOOTH_ALONE").is_none() {
-        println!("notice: left out unless TOOLBOOTH_ALONE is set: the first list of a gateway that never ran");
+        println!(
+            "notice: left out unless TOOLBOOTH_ALONE is set: the first list of a gateway that never ran"
+        );
         return Ok(());
     }
     let new = stage.start_fixture("modern")?;
