@@ -22,7 +22,7 @@ pub struct ResultFacts {
 #[derive(Deserialize)]
 pub(crate) struct ResultLook<'a> {
     #[serde(borrow, default, rename = "resultType")]
-    pub(crate) kind: Option<Cow<'a, str>>,
+    kind: Option<Cow<'a, str>>,
     #[serde(borrow, default, rename = "isError")]
     is_error: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "structuredContent")]
@@ -35,7 +35,26 @@ pub(crate) struct ResultLook<'a> {
     scope: Option<&'a RawValue>,
 }
 
+/// What a result says it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ResultKind {
+    /// A result, or a task that stands for one.
+    Finished,
+    /// Questions to the client.
+    InputRequired,
+    /// Something this gateway does not know.
+    Unknown(String),
+}
+
 impl ResultLook<'_> {
+    pub(crate) fn kind(&self) -> ResultKind {
+        match self.kind.as_deref() {
+            None | Some("complete" | "task") => ResultKind::Finished,
+            Some("input_required") => ResultKind::InputRequired,
+            Some(other) => ResultKind::Unknown(other.chars().take(64).collect()),
+        }
+    }
+
     pub(crate) fn facts(&self) -> ResultFacts {
         ResultFacts {
             is_error: self.is_error.is_some_and(|flag| flag.get() == "true"),

@@ -1,7 +1,8 @@
 //! Stage 8, dispatch: one deadline over all attempts, rounds and providers.
 
-use crate::answer::{Answer, ResultFacts, ResultLook};
+use crate::answer::{Answer, ResultFacts, ResultKind, ResultLook};
 use crate::engine::Engine;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::call::{Provider, Sealed};
@@ -33,7 +34,7 @@ impl Engine {
     pub(crate) async fn dispatch(
         &self,
         call: &Sealed,
-        providers: &[Provider],
+        providers: &[Provider<'_>],
         round: Round,
         progress: Progress,
         rounds: Rounds,
@@ -42,7 +43,8 @@ impl Engine {
     ) -> Result<Answer, Problem> {
         let mut last = None;
         for provider in providers {
-            let attempt = self.attempt(call, provider, round.clone(), progress, rounds, reading, link);
+            // Pinned here: handed on by value, the whole attempt would be copied at every step.
+            let attempt = pin!(self.attempt(call, provider, round.clone(), progress, rounds, reading, link));
             match self.within_deadline(&call.tool().server, link, attempt).await {
                 Ok(answer) => return Ok(answer),
                 // Another provider may serve only what no provider has seen.
@@ -57,14 +59,14 @@ impl Engine {
     async fn attempt(
         &self,
         call: &Sealed,
-        provider: &Provider,
+        provider: &Provider<'_>,
         mut round: Round,
         progress: Progress,
         rounds: Rounds,
         reading: Reading,
         link: &CallLink,
     ) -> Result<Answer, UpstreamError> {
-        let server = self.server(&provider.server)?;
+        let server = self.server(provider.server)?;
         let mut renewed = false;
         for _ in 0..MAX_ROUNDS {
             let connection = server.connection(call.caller(), call.client()).await?;
@@ -74,7 +76,7 @@ impl Engine {
                 // The server has forgotten us and has not looked at the request: once more, anew.
                 Err(UpstreamError::SessionExpired { .. }) if !renewed => {
                     renewed = true;
-                    server.restart().await;
+                    Box::pin(server.restart()).await;
                     continue;
                 }
                 other => other?,
@@ -85,7 +87,7 @@ impl Engine {
                         round = Round { input_responses: None, request_state: state };
                         continue;
                     };
-                    match put_questions(&requests, link).await {
+                    match Box::pin(put_questions(&requests, link)).await {
                         Ok(responses) => {
                             round = Round { input_responses: Some(responses), request_state: state }
                         }
@@ -118,18 +120,18 @@ impl Engine {
         };
         // A result that is no object, or odd in these members, is passed on as it is.
         let (kind, facts) = match result.read::<ResultLook<'_>>() {
-            Ok(look) => (look.kind.as_ref().map(|kind| kind.to_string()), look.facts()),
-            Err(_) => (None, ResultFacts { has_extras: true, ..ResultFacts::default() }),
+            Ok(look) => (look.kind(), look.facts()),
+            Err(_) => (ResultKind::Finished, ResultFacts { has_extras: true, ..ResultFacts::default() }),
         };
-        match kind.as_deref() {
+        match kind {
             _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts }),
-            None | Some("complete" | "task") => Ok(Answer::Result { result, era, facts }),
-            Some("input_required") => Ok(Answer::InputRequired {
+            ResultKind::Finished => Ok(Answer::Result { result, era, facts }),
+            ResultKind::InputRequired => Ok(Answer::InputRequired {
                 requests: result.member("inputRequests"),
                 state: result.member("requestState"),
                 server: connection.server.clone(),
             }),
-            Some(other) => Err(UpstreamError::BadAnswer {
+            ResultKind::Unknown(other) => Err(UpstreamError::BadAnswer {
                 server: connection.server.clone(),
                 what: format!("a result of the unknown type {other:?}"),
             }),
@@ -142,16 +144,15 @@ impl Engine {
         &self,
         server: &ServerEntry,
         link: &CallLink,
-        attempt: impl Future<Output = Result<T, UpstreamError>>,
+        mut attempt: Pin<&mut impl Future<Output = Result<T, UpstreamError>>>,
     ) -> Result<T, UpstreamError> {
         let allowed = server.defaults.default_timeout.unwrap_or(server.timeout);
         let started = Instant::now();
         let hard_end = started + self.options().max_call.max(allowed);
         let mut end = started + allowed;
         let mut progress_seen = link.progress_seen();
-        tokio::pin!(attempt);
         loop {
-            match tokio::time::timeout_at(end, &mut attempt).await {
+            match tokio::time::timeout_at(end, attempt.as_mut()).await {
                 Ok(outcome) => return outcome,
                 Err(_) if link.waits_for_client() && started.elapsed() < MAX_QUESTION => {
                     end = Instant::now() + Duration::from_secs(1);

@@ -280,7 +280,7 @@ impl Connection {
             return;
         }
         let ask = Ask::plain("logging/setLevel", vec![("level", RawJson::from_value(level))], client);
-        let _ = tokio::time::timeout(Duration::from_secs(5), self.result(ask)).await;
+        let _ = Box::pin(tokio::time::timeout(Duration::from_secs(5), self.result(ask))).await;
     }
 
     /// How long nobody has asked it anything.

@@ -114,7 +114,7 @@ impl Surroundings {
             }
             Transport::Http(remote) => {
                 let peer = HttpPeer::new(HttpParts {
-                    server: entry.name.to_string(),
+                    server: entry.name.as_str().into(),
                     client: Client::new(origin_of(entry, remote)?, entry.connect_timeout),
                     headers: headers_of(entry, remote)?,
                     credential: request.credential.clone(),

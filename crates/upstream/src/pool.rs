@@ -130,20 +130,20 @@ impl Pool {
         }
         let key = self.free_key(&sharing, asked.as_str());
         let cell = self.cell(key.clone())?;
-        let opened = cell
-            .get_or_try_init(|| async {
-                let (notices, inbox) = mpsc::channel(16);
-                let connection = Arc::new(self.open(Some(primary.era), asked.clone(), notices).await?);
-                tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&connection), key.clone(), inbox));
-                connection.peer.listen();
-                if connection.turns.is_some() {
-                    tokio::time::sleep(SETTLE).await;
-                }
-                // The tools of one server are the same on all its connections.
-                connection.mirrored.store(primary.mirrored.load_full());
-                Ok::<_, UpstreamError>(connection)
-            })
-            .await;
+        // Boxed, as opening is long and rare: every call would carry the room for it.
+        let opened = Box::pin(cell.get_or_try_init(|| async {
+            let (notices, inbox) = mpsc::channel(16);
+            let connection = Arc::new(self.open(Some(primary.era), asked.clone(), notices).await?);
+            tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&connection), key.clone(), inbox));
+            connection.peer.listen();
+            if connection.turns.is_some() {
+                tokio::time::sleep(SETTLE).await;
+            }
+            // The tools of one server are the same on all its connections.
+            connection.mirrored.store(primary.mirrored.load_full());
+            Ok::<_, UpstreamError>(connection)
+        }))
+        .await;
         opened.cloned()
     }
 

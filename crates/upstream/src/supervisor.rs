@@ -129,7 +129,7 @@ impl Supervised {
         client: &ClientFacts,
     ) -> Result<SharedConnection, UpstreamError> {
         if self.pool.primary().is_none() {
-            self.ready().await?;
+            Box::pin(self.ready()).await?;
         }
         self.pool.for_call(caller, client).await
     }

@@ -25,6 +25,11 @@ impl Id {
         (first == b'"' || integer(raw.as_bytes())).then(|| Self(raw.clone()))
     }
 
+    /// Whether it is this number.
+    pub fn is(&self, number: u64) -> bool {
+        self.as_number() == Some(number)
+    }
+
     /// The number, if the id is one of ours.
     pub fn as_number(&self) -> Option<u64> {
         self.0.as_str().parse().ok()

@@ -4,16 +4,16 @@ use super::seal::Sealed;
 use crate::names::ServerName;
 
 /// One way to have a call served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Provider {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Provider<'a> {
     /// The server that runs the tool.
-    pub server: ServerName,
+    pub server: &'a ServerName,
     /// The server's own name for the tool.
-    pub tool: Box<str>,
+    pub tool: &'a str,
 }
 
 /// The providers of a call in the order to try them. A discovered tool has one: its own server.
-pub fn route(call: &Sealed) -> Vec<Provider> {
+pub fn route(call: &Sealed) -> Vec<Provider<'_>> {
     let tool = call.tool();
-    vec![Provider { server: tool.server.name.clone(), tool: tool.name.clone() }]
+    vec![Provider { server: &tool.server.name, tool: &tool.name }]
 }

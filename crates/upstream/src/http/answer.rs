@@ -13,9 +13,9 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use std::sync::Arc;
 use std::time::Duration;
+use toolbooth_wire::Message;
 use toolbooth_wire::head::{Head, look};
 use toolbooth_wire::sse::Decoder;
-use toolbooth_wire::{Id, Message};
 
 /// Answers longer than this may be streamed; shorter ones are cheaper to gather.
 const STREAM_FROM_BYTES: u64 = 32 * 1024;
@@ -40,14 +40,14 @@ pub(super) struct Reader {
     is_events: bool,
     length: Option<u64>,
     limit: usize,
-    server: String,
+    server: Arc<str>,
     decoder: Decoder,
     /// How long a long answer may stand still.
     stall: Duration,
 }
 
 impl Reader {
-    pub(super) fn new(response: Response<Incoming>, limit: usize, server: String) -> Self {
+    pub(super) fn new(response: Response<Incoming>, limit: usize, server: Arc<str>) -> Self {
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let is_events = header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/event-stream"));
         let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
@@ -72,13 +72,13 @@ impl Reader {
     }
 
     fn too_large(&self) -> UpstreamError {
-        UpstreamError::TooLarge { server: self.server.clone(), limit: self.limit }
+        UpstreamError::TooLarge { server: self.server.to_string(), limit: self.limit }
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| UpstreamError::Lost {
-                server: self.server.clone(),
+                server: self.server.to_string(),
                 reason: format!("the answer broke off: {error}"),
                 sent: Sent::Maybe,
             })?;
@@ -185,7 +185,7 @@ impl Reader {
         match Message::parse(&text) {
             // An error may come without an id, when the server could not read ours.
             Ok(Message::Response(response))
-                if response.id == Some(Id::number(outbound.id))
+                if response.id.as_ref().is_some_and(|id| id.is(outbound.id))
                     || (response.id.is_none() && response.outcome.is_err()) =>
             {
                 Ok(Received::Answer(PeerAnswer::Whole(response.outcome)))
@@ -227,7 +227,9 @@ impl Reader {
         loop {
             while let Some(message) = self.next_message().await? {
                 match message {
-                    Message::Response(response) if response.id == Some(Id::number(outbound.id)) => {
+                    Message::Response(response)
+                        if response.id.as_ref().is_some_and(|id| id.is(outbound.id)) =>
+                    {
                         // A stream that ended with its answer leaves the connection free for the next call.
                         if let Ok(None) = tokio::time::timeout(Duration::from_millis(5), self.chunk())
                             .await
@@ -249,7 +251,7 @@ impl Reader {
                 self.decoder.last_id().map(str::to_owned).filter(|_| resumptions < MAX_RESUMPTIONS)
             else {
                 return Err(UpstreamError::Lost {
-                    server: self.server.clone(),
+                    server: self.server.to_string(),
                     reason: "its stream ended without an answer".into(),
                     sent: Sent::Maybe,
                 });
@@ -277,7 +279,7 @@ impl Passing {
             self.connection = None;
             self.left = Some(0);
             return Some(Err(UpstreamError::Timeout {
-                server: self.reader.server.clone(),
+                server: self.reader.server.to_string(),
                 after: self.reader.stall,
             }));
         };

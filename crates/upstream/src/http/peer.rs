@@ -9,7 +9,7 @@ use crate::link::CallLink;
 use crate::oauth::Next;
 use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
 use ::http::header::{ACCEPT, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
-use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -34,7 +34,7 @@ const STREAM_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct HttpParts {
     /// The server's name, for messages.
-    pub server: String,
+    pub server: Arc<str>,
     /// Connections to it.
     pub client: Arc<Client>,
     /// Headers of the configuration, sent with every request.
@@ -66,6 +66,7 @@ pub struct HttpPeer {
     pub(super) agreed: ArcSwap<Agreed>,
     pub(super) closed: AtomicBool,
     host: HeaderValue,
+    path: Uri,
     /// The stream of a legacy server's own messages.
     pub(super) own_stream: watch::Sender<OwnStream>,
     /// The calls under way whose clients may be asked something.
@@ -105,11 +106,14 @@ impl HttpPeer {
         };
         let host = HeaderValue::from_str(parts.client.origin().authority.as_str())
             .unwrap_or_else(|_| HeaderValue::from_static(""));
+        // The origin was a URI once, so its path is one too.
+        let path = parts.client.origin().path.parse().unwrap_or_default();
         Arc::new(Self {
             parts,
             agreed: ArcSwap::from_pointee(agreed),
             closed: AtomicBool::new(false),
             host,
+            path,
             own_stream: watch::Sender::new(OwnStream::Unwanted),
             askable: Mutex::default(),
         })
@@ -118,8 +122,7 @@ impl HttpPeer {
     fn request_head(&self, method: Method, agreed: &Agreed) -> Request<()> {
         let mut request = Request::new(());
         *request.method_mut() = method;
-        // The origin was a URI once, so its path is one too.
-        *request.uri_mut() = self.parts.client.origin().path.parse().unwrap_or_default();
+        *request.uri_mut() = self.path.clone();
         let headers = request.headers_mut();
         headers.reserve(8 + self.parts.headers.len());
         headers.insert(HOST, self.host.clone());
@@ -198,7 +201,7 @@ impl HttpPeer {
     }
 
     pub(super) fn name(&self) -> String {
-        self.parts.server.clone()
+        self.parts.server.to_string()
     }
 
     pub(super) fn bad(&self, what: impl Into<String>) -> UpstreamError {
@@ -227,7 +230,7 @@ impl HttpPeer {
         let agreed = self.agreed.load_full();
         let (response, connection) = self.send(|| self.post(&body, None, &agreed)).await?;
         let status = response.status();
-        let reader = Reader::new(response, self.parts.body_limit, self.name());
+        let reader = Reader::new(response, self.parts.body_limit, self.parts.server.clone());
         let _ = reader.gather().await;
         connection.give_back();
         if status.is_success() { Ok(()) } else { Err(self.bad(format!("HTTP {status} to a notification"))) }
@@ -327,7 +330,8 @@ impl HttpPeer {
         if status == StatusCode::NOT_FOUND && agreed.session.is_some() {
             return Err(UpstreamError::SessionExpired { server: self.name() });
         }
-        let reader = Reader::new(response, self.parts.body_limit, self.name()).stalling(self.parts.stall);
+        let reader = Reader::new(response, self.parts.body_limit, self.parts.server.clone())
+            .stalling(self.parts.stall);
         let questions =
             (outbound.asking == Asking::Allowed || agreed.era == Era::Legacy).then(|| link.clone());
         match reader.receive(self, outbound, link, questions, connection).await? {
