@@ -5,6 +5,7 @@
 pub mod call;
 pub mod caller;
 pub mod catalog;
+pub mod effects;
 pub mod fault;
 pub mod json;
 pub mod names;

@@ -1,0 +1,228 @@
+//! What a tool does to the world: a rung on the ladder `none < read < write < destructive < system`.
+//!
+//! The first that speaks decides: the operator's label, then the annotations of a server whose word
+//! is taken, then the words of the tool's name. What nothing speaks of counts as a write.
+
+mod words;
+
+use crate::catalog::Tool;
+use crate::json::RawJson;
+use crate::server::{ServerEntry, SideEffects};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A rung of the ladder, mildest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rung {
+    /// Touches nothing.
+    None,
+    /// Looks, and changes nothing.
+    Read,
+    /// Changes something.
+    Write,
+    /// Changes something that cannot be had back.
+    Destructive,
+    /// Changes the machine or the service itself.
+    System,
+}
+
+impl Rung {
+    /// Whether it changes anything.
+    pub fn writes(self) -> bool {
+        self >= Self::Write
+    }
+
+    /// The word used in rules, rows and on every door.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Destructive => "destructive",
+            Self::System => "system",
+        }
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The operator, by a manifest, an override or the server's entry.
+    Label,
+    /// The server, whose annotations are trusted.
+    Annotation,
+    /// The words of the tool's name.
+    Name,
+    /// Nobody.
+    Unknown,
+}
+
+/// What a tool does, and who says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct Effect {
+    /// The rung.
+    pub rung: Rung,
+    /// Who said so.
+    pub basis: Basis,
+}
+
+impl Effect {
+    /// Whether an operator or a trusted server said so, and not a name alone.
+    pub fn is_vouched_for(self) -> bool {
+        matches!(self.basis, Basis::Label | Basis::Annotation)
+    }
+}
+
+/// What the server's annotations say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hint {
+    ReadOnly,
+    Destructive,
+    Additive,
+}
+
+/// The effect of a tool.
+pub fn effect_of(tool: &Tool) -> Effect {
+    effect(&tool.server, &tool.name, &tool.definition)
+}
+
+/// The effect of a tool by its server's entry, its own name and its definition.
+pub fn effect(server: &ServerEntry, name: &str, definition: &RawJson) -> Effect {
+    let hint = if server.defaults.trust_annotations { hint(definition) } else { None };
+    match label(server, name) {
+        SideEffects::Network => {}
+        label => return Effect { rung: of_label(label, hint), basis: Basis::Label },
+    }
+    if let Some(hint) = hint {
+        let rung = match hint {
+            Hint::ReadOnly => Rung::Read,
+            Hint::Additive => Rung::Write,
+            Hint::Destructive => Rung::Destructive,
+        };
+        return Effect { rung, basis: Basis::Annotation };
+    }
+    match words::rung_of(server.name.as_str(), name) {
+        Some(rung) => Effect { rung, basis: Basis::Name },
+        None => Effect { rung: Rung::Write, basis: Basis::Unknown },
+    }
+}
+
+/// The manifest label of a tool: its own override, else its server's default.
+pub fn label(server: &ServerEntry, name: &str) -> SideEffects {
+    let own = server.tools.overrides.get(name).and_then(|fields| fields.get("side_effects"));
+    own.and_then(|own| SideEffects::deserialize(own).ok()).unwrap_or(server.defaults.side_effects)
+}
+
+fn of_label(label: SideEffects, hint: Option<Hint>) -> Rung {
+    match label {
+        SideEffects::None => Rung::None,
+        SideEffects::ReadExternalService => Rung::Read,
+        SideEffects::System => Rung::System,
+        SideEffects::Network
+        | SideEffects::Filesystem
+        | SideEffects::Database
+        | SideEffects::Compute
+        | SideEffects::Write => match hint {
+            Some(Hint::ReadOnly) => Rung::Read,
+            Some(Hint::Destructive) => Rung::Destructive,
+            Some(Hint::Additive) | None => Rung::Write,
+        },
+    }
+}
+
+/// Annotations as the protocol defines them. `readOnlyHint: false` alone leaves the protocol's default,
+/// which is destructive.
+fn hint(definition: &RawJson) -> Option<Hint> {
+    let says = |name: &str| {
+        let value = definition.at(&["annotations", name])?;
+        match value.as_str() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    };
+    match (says("readOnlyHint"), says("destructiveHint")) {
+        (_, Some(true)) => Some(Hint::Destructive),
+        (Some(true), _) => Some(Hint::ReadOnly),
+        (_, Some(false)) => Some(Hint::Additive),
+        (Some(false), None) => Some(Hint::Destructive),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::tests::entry;
+
+    fn definition(annotations: &str) -> RawJson {
+        RawJson::parse(format!(r#"{{"name":"x","annotations":{annotations}}}"#)).expect("JSON")
+    }
+
+    #[test]
+    fn the_first_that_speaks_decides() {
+        let read_only = r#"{"readOnlyHint":true}"#;
+        let cases: [(&str, SideEffects, bool, &str, Rung, Basis); 12] = [
+            // A label other than `network` is the operator's word.
+            ("get_x", SideEffects::System, false, "{}", Rung::System, Basis::Label),
+            ("delete_x", SideEffects::None, false, "{}", Rung::None, Basis::Label),
+            ("x", SideEffects::Database, false, read_only, Rung::Write, Basis::Label),
+            ("x", SideEffects::Database, true, read_only, Rung::Read, Basis::Label),
+            // Annotations count where the server is trusted, and nowhere else.
+            ("delete_x", SideEffects::Network, true, read_only, Rung::Read, Basis::Annotation),
+            ("delete_x", SideEffects::Network, false, read_only, Rung::Destructive, Basis::Name),
+            (
+                "get_x",
+                SideEffects::Network,
+                true,
+                r#"{"readOnlyHint":false}"#,
+                Rung::Destructive,
+                Basis::Annotation,
+            ),
+            (
+                "get_x",
+                SideEffects::Network,
+                true,
+                r#"{"destructiveHint":false}"#,
+                Rung::Write,
+                Basis::Annotation,
+            ),
+            (
+                "x",
+                SideEffects::Network,
+                true,
+                r#"{"readOnlyHint":true,"destructiveHint":true}"#,
+                Rung::Destructive,
+                Basis::Annotation,
+            ),
+            ("get_x", SideEffects::Network, true, r#"{"readOnlyHint":"yes"}"#, Rung::Read, Basis::Name),
+            // Then the name, and what nothing speaks of counts as a write.
+            ("get_x", SideEffects::Network, false, "{}", Rung::Read, Basis::Name),
+            ("frobnicate", SideEffects::Network, false, "{}", Rung::Write, Basis::Unknown),
+        ];
+        for (name, label, trusted, annotations, rung, basis) in cases {
+            let mut server = entry("s");
+            server.defaults.side_effects = label;
+            server.defaults.trust_annotations = trusted;
+            let found = effect(&server, name, &definition(annotations));
+            assert_eq!(found, Effect { rung, basis }, "{name} {label:?} {trusted} {annotations}");
+        }
+    }
+
+    #[test]
+    fn an_override_speaks_for_one_tool() {
+        let mut server = entry("s");
+        server.tools.overrides.insert("wipe".into(), serde_json::json!({ "side_effects": "none" }));
+        let found = |name: &str| effect(&server, name, &definition("{}"));
+        assert_eq!(found("wipe"), Effect { rung: Rung::None, basis: Basis::Label });
+        assert_eq!(found("wipe_all").rung, Rung::Destructive);
+    }
+}

@@ -1,0 +1,208 @@
+//! Reading a tool's name for what the tool does: whole words, never parts of words.
+
+use super::Rung;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Verbs that look and change nothing; they count where they lead the name.
+const READS: &str = "\
+    analyse analyze browse calculate check compare count describe diff discover display estimate explain \
+    extract fetch filter find get grep has head health identify info inspect is list lookup ls measure \
+    peek ping preview query read recall retrieve scan search show stat stats status suggest summarise \
+    summarize tail validate verify view watch whoami";
+
+/// Verbs that change something wherever they stand.
+const WRITES: &str = "\
+    accept acknowledge activate add adjust allocate annotate append apply approve assign attach \
+    authorize buy cancel checkout claim clean click clone close complete configure confirm connect \
+    convert copy create deactivate decline decrement deploy disable disconnect dispatch download drag \
+    duplicate edit enable encrypt enqueue enroll eval evaluate exec execute fill finish fix follow \
+    generate grant hover import increment ingest init initialize insert install invite invoke join \
+    launch leave link login logout mark merge migrate mkdir modify move mutate mv navigate notify open \
+    order pause pay persist pin press print promote provision publish purchase push put rebase rebuild \
+    record redeem refund regenerate register reject remember rename reopen reorder replace reply \
+    reschedule resolve restart restore resume retry rotate save schedule scroll select sell send share \
+    sign solve spawn start stash store submit subscribe swap switch sync tap toggle train transfer \
+    trigger type unassign undo unfollow unlink unlock unmark unpin unsubscribe update upgrade upload \
+    upsert vote withdraw write";
+
+/// Verbs that change what cannot be had back.
+const DESTRUCTIVE: &str = "\
+    archive ban clear deallocate decommission delete deprovision destroy detach drop empty erase evict \
+    expire flush format kick kill nuke overwrite prune purge remove reset revert revoke rm rmdir \
+    rollback shutdown stop terminate trash trim truncate unblock uninstall unregister unset wipe";
+
+/// Words that are verbs in one name and nouns in another: after a leading read verb they are what is
+/// looked at (`get_commit`), else they are done (`commit`).
+const EITHER: &str = "\
+    access block book branch broadcast build call change comment commit dump email export fork issue \
+    like load lock log mail message note patch plan post process pull react release report request \
+    review run set setup star tag task test tweet work";
+
+/// Words of the second class that after a leading read verb are plainly things: `get_order`, `list_link`.
+const THINGS: &str = "\
+    add archive ban checkout clean clear click close complete copy download drop duplicate edit empty \
+    follow format import install invite launch like link login mark merge move open order pin print push \
+    record refund reply reset schedule select share sign start stash status stop store swap switch sync \
+    train transfer trash trigger type update upgrade upload vote";
+
+/// What a word can mean in a name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Meaning {
+    /// The rung, when it is done.
+    done: Option<Rung>,
+    /// Whether it looks.
+    reads: bool,
+    /// Whether it may be a thing that is looked at.
+    thing: bool,
+}
+
+static MEANINGS: LazyLock<HashMap<&'static str, Meaning>> = LazyLock::new(|| {
+    let mut meanings: HashMap<&str, Meaning> = HashMap::new();
+    for word in READS.split_whitespace() {
+        meanings.entry(word).or_default().reads = true;
+    }
+    for (words, rung) in [(EITHER, Rung::Write), (WRITES, Rung::Write), (DESTRUCTIVE, Rung::Destructive)] {
+        for word in words.split_whitespace() {
+            meanings.entry(word).or_default().done = Some(rung);
+        }
+    }
+    for word in EITHER.split_whitespace().chain(THINGS.split_whitespace()) {
+        meanings.entry(word).or_default().thing = true;
+    }
+    meanings
+});
+
+/// Words that join two deeds, so that what follows a read verb may be done after all.
+const JOINTS: &[&str] = &["and", "or", "then", "if", "to", "with", "n"];
+
+/// The rung that the words of a name speak of, if any.
+pub(super) fn rung_of(server: &str, name: &str) -> Option<Rung> {
+    let mut words = split(name);
+    let own = split(server);
+    // Many servers put their own name before each tool's; it says nothing about the tool.
+    if words.len() > own.len() && words.starts_with(&own) {
+        words.drain(..own.len());
+    }
+    let meaning = |word: &String| MEANINGS.get(word.as_str()).copied().unwrap_or_default();
+    let looks = words.first().is_some_and(|first| meaning(first).reads);
+    let joined = words.iter().any(|word| JOINTS.contains(&word.as_str()));
+    let done = |word: &String| {
+        let meaning = meaning(word);
+        if looks && !joined && meaning.thing { None } else { meaning.done }
+    };
+    words.iter().filter_map(done).max().or(looks.then_some(Rung::Read))
+}
+
+/// The words of a name, lower-cased: split at anything that is no letter or digit, and where the case
+/// rises (`insertRow`, `HTTPGet`).
+fn split(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let characters: Vec<char> = name.chars().take(256).collect();
+    for (at, &character) in characters.iter().enumerate() {
+        if !character.is_alphanumeric() {
+            words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
+            continue;
+        }
+        let before = at.checked_sub(1).map(|at| characters[at]);
+        let after = characters.get(at + 1);
+        let rises = character.is_uppercase()
+            && (before.is_some_and(|before| before.is_lowercase() || before.is_numeric())
+                || (before.is_some_and(char::is_uppercase)
+                    && after.is_some_and(|after| after.is_lowercase())));
+        if rises {
+            words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
+        }
+        word.extend(character.to_lowercase());
+    }
+    words.extend((!word.is_empty()).then_some(word));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_at_marks_and_rising_case() {
+        let cases: [(&str, &[&str]); 6] = [
+            ("create_issue", &["create", "issue"]),
+            ("insertRow", &["insert", "row"]),
+            ("HTTPGetFile2", &["http", "get", "file2"]),
+            ("a.b-c/d", &["a", "b", "c", "d"]),
+            ("API-post-page", &["api", "post", "page"]),
+            ("__", &[]),
+        ];
+        for (name, words) in cases {
+            assert_eq!(split(name), words, "{name}");
+        }
+    }
+
+    #[test]
+    fn writes_are_seen_where_patterns_missed_them() {
+        let writes = [
+            ("github", "create_issue"),
+            ("fs", "write"),
+            ("redis", "set_key"),
+            ("db", "insertRow"),
+            ("git", "push"),
+            ("git", "commit"),
+            ("github", "merge_pull_request"),
+            ("slack", "send_message"),
+            ("fs", "move_file"),
+            ("notion", "createPage"),
+            ("redis", "set"),
+            ("sqlite", "execute"),
+            ("db", "drop_table"),
+            ("playwright", "browser_click"),
+            ("x", "upload_file"),
+            ("k8s", "apply"),
+            ("mail", "send_email"),
+            ("db", "run_sql"),
+            ("sh", "execute"),
+            ("bank", "transfer_funds"),
+            ("k8s", "deploy_app"),
+            ("gh", "merge_pr"),
+            ("gh", "create_or_update_file"),
+            ("x", "get_and_delete"),
+            ("x", "find_or_create"),
+            ("x", "search_and_replace"),
+            ("x", "get_then_post"),
+            ("x", "rotate_key"),
+        ];
+        for (server, name) in writes {
+            assert!(rung_of(server, name).is_none_or(Rung::writes), "{server} {name}");
+        }
+        for (server, name) in [("db", "drop_table"), ("fs", "delete_file"), ("x", "list_and_purge")] {
+            assert_eq!(rung_of(server, name), Some(Rung::Destructive), "{server} {name}");
+        }
+    }
+
+    #[test]
+    fn reads_are_not_stopped_for_a_noun() {
+        let reads = [
+            ("blog", "get_post_list"),
+            ("github", "get_commit_diff"),
+            ("my_update_server", "get_x"),
+            ("docs", "get_post_list"),
+            ("github", "github_list_commits"),
+            ("x", "searchIssues"),
+            ("x", "count_runs"),
+            ("x", "get_updates"),
+            ("x", "read_file"),
+            ("x", "describe_table"),
+            ("x", "get_release"),
+        ];
+        for (server, name) in reads {
+            assert_eq!(rung_of(server, name), Some(Rung::Read), "{server} {name}");
+        }
+    }
+
+    #[test]
+    fn parts_of_words_say_nothing() {
+        assert_eq!(rung_of("x", "getaway"), None);
+        assert_eq!(rung_of("x", "undeletable"), None);
+        assert_eq!(rung_of("x", "get_recreated"), Some(Rung::Read));
+    }
+}
