@@ -1,7 +1,8 @@
 //! What a tool does to the world: a rung on the ladder `none < read < write < destructive < system`.
 //!
 //! The first that speaks decides: the operator's label, then the annotations of a server whose word
-//! is taken, then the words of the tool's name. What nothing speaks of counts as a write.
+//! is taken, then the words of the tool's name. What nothing speaks of counts as a write. A server whose
+//! word is not taken may still say that a tool writes: that is believed, as nobody gains by it.
 
 mod words;
 
@@ -96,7 +97,8 @@ pub fn effect_of(tool: &Tool) -> Effect {
 
 /// The effect of a tool by its server's entry, its own name and its definition.
 pub fn effect(server: &ServerEntry, name: &str, definition: &RawJson) -> Effect {
-    let hint = if server.defaults.trust_annotations { hint(definition) } else { None };
+    let said = hint(definition);
+    let hint = said.filter(|_| server.defaults.trust_annotations);
     match label(server, name) {
         SideEffects::Network => {}
         label => return Effect { rung: of_label(label, hint), basis: Basis::Label },
@@ -109,7 +111,12 @@ pub fn effect(server: &ServerEntry, name: &str, definition: &RawJson) -> Effect 
         };
         return Effect { rung, basis: Basis::Annotation };
     }
+    let owned_up = match said {
+        Some(Hint::Destructive | Hint::Additive) => Rung::Write,
+        Some(Hint::ReadOnly) | None => Rung::None,
+    };
     match words::rung_of(server.name.as_str(), name) {
+        Some(rung) if rung < owned_up => Effect { rung: owned_up, basis: Basis::Annotation },
         Some(rung) => Effect { rung, basis: Basis::Name },
         None => Effect { rung: Rung::Write, basis: Basis::Unknown },
     }
@@ -170,7 +177,7 @@ mod tests {
     #[test]
     fn the_first_that_speaks_decides() {
         let read_only = r#"{"readOnlyHint":true}"#;
-        let cases: [(&str, SideEffects, bool, &str, Rung, Basis); 12] = [
+        let cases: [(&str, SideEffects, bool, &str, Rung, Basis); 13] = [
             // A label other than `network` is the operator's word.
             ("get_x", SideEffects::System, false, "{}", Rung::System, Basis::Label),
             ("delete_x", SideEffects::None, false, "{}", Rung::None, Basis::Label),
@@ -206,6 +213,14 @@ mod tests {
             ("get_x", SideEffects::Network, true, r#"{"readOnlyHint":"yes"}"#, Rung::Read, Basis::Name),
             // Then the name, and what nothing speaks of counts as a write.
             ("get_x", SideEffects::Network, false, "{}", Rung::Read, Basis::Name),
+            (
+                "get_x",
+                SideEffects::Network,
+                false,
+                r#"{"readOnlyHint":false}"#,
+                Rung::Write,
+                Basis::Annotation,
+            ),
             ("frobnicate", SideEffects::Network, false, "{}", Rung::Write, Basis::Unknown),
         ];
         for (name, label, trusted, annotations, rung, basis) in cases {

@@ -80,9 +80,10 @@ const JOINTS: &[&str] = &["and", "or", "then", "if", "to", "with", "n"];
 pub(super) fn rung_of(server: &str, name: &str) -> Option<Rung> {
     let mut words = split(name);
     let own = split(server);
-    // Many servers put their own name before each tool's; it says nothing about the tool.
-    if words.len() > own.len() && words.starts_with(&own) {
-        words.drain(..own.len());
+    // Many servers put their own name, or how it begins, before each tool's; it says nothing about the tool.
+    let prefix = words.iter().zip(&own).take_while(|(word, own)| word == own).count();
+    if prefix < words.len() {
+        words.drain(..prefix);
     }
     let meaning = |word: &String| MEANINGS.get(word.as_str()).copied().unwrap_or_default();
     let looks = words.first().is_some_and(|first| meaning(first).reads);
