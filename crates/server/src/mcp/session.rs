@@ -104,6 +104,14 @@ impl Session {
         id
     }
 
+    /// Drops questions that the client can no longer see, so that whoever asked is told at once.
+    pub fn withdraw(&self, questions: &[u64]) {
+        let mut open = lock(&self.questions);
+        for id in questions {
+            open.remove(id);
+        }
+    }
+
     /// Takes the client's answer to a question.
     pub fn answered(&self, id: &Id, outcome: Result<RawJson, RpcError>) {
         let reply = id.as_number().and_then(|id| lock(&self.questions).remove(&id));

@@ -48,7 +48,6 @@ async fn people_who_never_answer_hold_nobody_up() {
 
 /// Legacy clients that hang up in the middle of a question leave the server free.
 #[tokio::test]
-#[ignore = "a question whose stream is gone stays open and keeps its process"]
 async fn callers_who_hang_up_on_a_question_hold_nobody_up() {
     let scene = Scene::new(hostile(&["asks"])).await;
     scene.gateway.connected(&["bad"]).await;
