@@ -138,7 +138,7 @@ impl Engine {
         supervised.ready().await.map_err(SubscribeError::Upstream)?;
         let connection = match whose {
             Some((caller, client)) => {
-                supervised.connection(caller, client).await.map_err(SubscribeError::Upstream)?
+                supervised.pool.home(caller, client).await.map_err(SubscribeError::Upstream)?
             }
             None => match supervised.pool.primary() {
                 Some(primary) => primary,

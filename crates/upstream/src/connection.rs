@@ -37,9 +37,9 @@ pub struct Connection {
     pub(crate) next_id: AtomicU64,
     /// Which arguments its tools want mirrored in headers.
     pub(crate) mirrored: ArcSwap<HashMap<String, Vec<ParamHeader>>>,
-    /// Whether the server was told it may ask; then calls go one at a time where the transport
-    /// does not link a question to its call.
-    pub(crate) turns: Option<Semaphore>,
+    /// Whether the server was told it may ask; then calls whose clients may be asked go one at a time where
+    /// the transport does not link a question to its call (see `seat`).
+    pub(crate) turns: Option<Arc<Semaphore>>,
     /// The call whose turn it is.
     pub(crate) holder: Mutex<Option<CallLink>>,
     pub(crate) asking: Asking,
@@ -135,18 +135,19 @@ impl<'a> Ask<'a> {
 }
 
 impl Connection {
-    /// Asks the server. Dropping the future cancels the request there too.
+    /// Asks the server for the gateway itself, which nobody can ask anything; calls have a
+    /// [`Seat`](crate::seat::Seat). Dropping the future cancels the request there too.
     pub async fn ask(&self, ask: Ask<'_>, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
-        self.last_used_ms.store(elapsed_ms(self.opened), Ordering::Relaxed);
-        let asking = self.asking_for(ask.client);
-        let _turn = match &self.turns {
-            Some(turns) if asking == Asking::Allowed => {
-                let turn = turns.acquire().await.ok();
-                *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.clone());
-                turn
-            }
-            _ => None,
-        };
+        self.request(ask, Asking::No, link).await
+    }
+
+    pub(crate) async fn request(
+        &self,
+        ask: Ask<'_>,
+        asking: Asking,
+        link: &CallLink,
+    ) -> Result<PeerAnswer, UpstreamError> {
+        self.touch();
         self.peer.request(self.outbound(ask, asking), link).await
     }
 
@@ -158,12 +159,6 @@ impl Connection {
                 Err(AskError::Rpc(RpcError::new(0, "a stream where none was asked for")))
             }
         }
-    }
-
-    /// Whether the server may ask this client anything at all.
-    fn asking_for(&self, client: &ClientFacts) -> Asking {
-        let can_answer = ASKABLE.iter().any(|capability| client.can(capability));
-        if self.asking == Asking::Allowed && can_answer { Asking::Allowed } else { Asking::No }
     }
 
     fn outbound(&self, ask: Ask<'_>, asking: Asking) -> Outbound {
@@ -180,7 +175,7 @@ impl Connection {
             }
         }
         let params = self.write_params(&ask.params, ask.client, ask.meta, token);
-        Outbound { id, method: ask.method, params, name, headers, reading: ask.reading, asking }
+        Outbound { id, method: ask.method, params, name, headers, reading: ask.reading.of(self.era), asking }
     }
 
     fn mirror_arguments(
@@ -241,6 +236,11 @@ impl Connection {
         turns.available_permits() == 0 && holder.as_ref().is_some_and(CallLink::waits_for_client)
     }
 
+    /// Whether there is a turn and nobody has it.
+    pub(crate) fn has_free_turn(&self) -> bool {
+        self.turns.as_ref().is_some_and(|turns| turns.available_permits() > 0)
+    }
+
     /// Whether the server declared a capability.
     pub fn can(&self, capability: &str) -> bool {
         self.capabilities.member(capability).is_some()
@@ -283,7 +283,12 @@ impl Connection {
         let _ = Box::pin(tokio::time::timeout(Duration::from_secs(5), self.result(ask))).await;
     }
 
-    /// How long nobody has asked it anything.
+    /// Notes that somebody uses it.
+    pub(crate) fn touch(&self) {
+        self.last_used_ms.store(elapsed_ms(self.opened), Ordering::Relaxed);
+    }
+
+    /// How long nobody has used it.
     pub fn idle_for(&self) -> Duration {
         Duration::from_millis(
             elapsed_ms(self.opened).saturating_sub(self.last_used_ms.load(Ordering::Relaxed)),

@@ -1,7 +1,7 @@
 //! A server on a channel that carries everything both ways: stdio, WebSocket, HTTP+SSE.
 //!
-//! Nothing on such a channel links a server's question to the call that caused it. So a server that
-//! was told it may ask gets one call at a time (see `pool`), and its questions are that call's.
+//! Nothing on such a channel links a server's question to the call that caused it. So a question is a
+//! call's only while no other call could have caused it; who may be asked gets a turn (see `seat`).
 
 use crate::error::{Sent, UpstreamError};
 use crate::link::{Asked, CallLink};
@@ -41,6 +41,8 @@ pub struct DuplexPeer {
     roots: Option<RawJson>,
     /// Messages that no one could use: unknown ids, unreadable lines.
     pub strays: AtomicU64,
+    /// Whether the server has asked something in the middle of a call.
+    has_asked: AtomicBool,
     closing: AtomicBool,
     on_close: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
 }
@@ -74,6 +76,7 @@ impl DuplexPeer {
             pending: Mutex::default(),
             roots,
             strays: AtomicU64::new(0),
+            has_asked: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             on_close: Mutex::new(Some(on_close)),
         })
@@ -185,13 +188,20 @@ impl DuplexPeer {
         let _ = self.notices.try_send(notice);
     }
 
+    /// The call that a question of the server belongs to. A call whose client cannot be asked may have caused
+    /// it as well as one whose client can: beside it no question is anybody's, as it may be a foreign one.
+    fn cause(&self) -> Option<CallLink> {
+        let waiting = self.waiting();
+        let mut calls = waiting.calls.values().filter(|call| call.asking != Asking::No);
+        let first = calls.next()?;
+        self.has_asked.store(true, Ordering::Relaxed);
+        let alone = calls.next().is_none();
+        (alone && first.asking == Asking::Allowed).then(|| first.link.clone())
+    }
+
     fn asked(self: &Arc<Self>, request: Request) {
-        let link = {
-            let waiting = self.waiting();
-            let mut asking = waiting.calls.values().filter(|call| call.asking == Asking::Allowed);
-            asking.next().filter(|_| asking.next().is_none()).map(|call| call.link.clone())
-        };
         let Request { id, method, params } = request;
+        let link = if method == "ping" { None } else { self.cause() };
         let peer = self.clone();
         // Put before anything else is read, so that questions keep their order.
         let answer = match (method.as_str(), link, &self.roots) {
@@ -313,6 +323,14 @@ impl Peer for Arc<DuplexPeer> {
     }
 
     fn agreed(&self, _: Era, _: Revision) {}
+
+    fn has_asked(&self) -> bool {
+        self.has_asked.load(Ordering::Relaxed)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.waiting().lost.is_some()
+    }
 
     async fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);

@@ -7,8 +7,8 @@ use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
 use arc_swap::ArcSwap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use toolbooth_core::json::{ObjectWriter, RawJson};
@@ -107,7 +107,7 @@ fn connection(
         peer,
         next_id: AtomicU64::new(10),
         mirrored: ArcSwap::default(),
-        turns: (may_ask && linked == Linked::No).then(|| Semaphore::new(1)),
+        turns: (may_ask && linked == Linked::No).then(|| Arc::new(Semaphore::new(1))),
         holder: Mutex::default(),
         asking: if may_ask { Asking::Allowed } else { Asking::No },
         opened: Instant::now(),

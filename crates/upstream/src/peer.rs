@@ -37,6 +37,20 @@ pub enum Reading {
     Whole,
     /// A long result may be streamed.
     MayStream,
+    /// A long result of a server of this era may be streamed. One of the other era wears members that the
+    /// client does not know, at any place in it: it must be read to be undressed.
+    MayStreamFrom(Era),
+}
+
+impl Reading {
+    /// How a result of a server of this era is read.
+    pub fn of(self, era: Era) -> Self {
+        match self {
+            Self::MayStreamFrom(streamed) if streamed == era => Self::MayStream,
+            Self::MayStreamFrom(_) => Self::Whole,
+            settled => settled,
+        }
+    }
 }
 
 /// Whether questions of the server go to this call's client.
@@ -44,7 +58,9 @@ pub enum Reading {
 pub enum Asking {
     /// The server was told of a capability to ask: its questions are this call's.
     Allowed,
-    /// The server was told of none.
+    /// The server was told of one, but this call's client cannot be asked: questions of this call are refused.
+    Refused,
+    /// The server was told of none, or the request is the gateway's own.
     No,
 }
 
@@ -102,6 +118,16 @@ pub trait Peer: Send + Sync + fmt::Debug {
 
     /// Says which era and revision were agreed on, once the handshake is done.
     fn agreed(&self, era: Era, revision: Revision);
+
+    /// Whether the server has asked something in the middle of a call.
+    fn has_asked(&self) -> bool {
+        false
+    }
+
+    /// Whether the connection is gone.
+    fn is_lost(&self) -> bool {
+        false
+    }
 
     /// Opens what carries the server's notices, where the transport has a channel of its own for it.
     fn listen(&self) {}

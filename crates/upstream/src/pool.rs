@@ -10,27 +10,59 @@ use crate::http::Credential;
 use crate::open::{OpenRequest, Surroundings};
 use crate::peer::Notice;
 use crate::process::StderrTail;
+use crate::seat::{Seat, can_be_asked};
+use crate::spares::Party;
 use arc_swap::ArcSwapOption;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
-use tokio::sync::{OnceCell, mpsc};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, OnceCell, mpsc};
 use toolbooth_core::caller::{Caller, ClientFacts, Standing};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::server::{ServerEntry, Share};
 use toolbooth_wire::Era;
 
-/// A connection nobody has used for this long is closed, unless it is the only one.
-const IDLE_LIMIT: Duration = Duration::from_secs(300);
 /// The most connections one server may have.
-const MAX_CONNECTIONS: usize = 256;
-/// How many connections calls that wait for a person may hold before others wait with them.
-const MAX_HELD_UP: usize = 16;
+pub(crate) const MAX_CONNECTIONS: usize = 256;
 /// How long a fresh connection waits for questions that belong to no call.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// Who may share a connection: (callers, what their client can be asked).
-type Key = (String, String);
+/// After how long connections that nobody uses are closed. The gateway's own stays.
+#[derive(Debug, Clone, Copy)]
+pub struct IdleLimits {
+    /// Callers' own connections, which may hold state.
+    pub own: Duration,
+    /// Spares, opened because their own was taken.
+    pub spare: Duration,
+}
+
+impl Default for IdleLimits {
+    fn default() -> Self {
+        Self { own: Duration::from_secs(300), spare: Duration::from_secs(60) }
+    }
+}
+
+/// Who may share a connection, and which of theirs it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    sharing: String,
+    /// What the server was told they can be asked.
+    asked: String,
+    /// Zero is the callers' own connection.
+    spare: usize,
+}
+
+impl Key {
+    pub(crate) fn spare(sharing: &str, asked: &RawJson, spare: usize) -> Self {
+        Self { sharing: sharing.to_owned(), asked: asked.as_str().to_owned(), spare }
+    }
+
+    fn own(sharing: &str, asked: &RawJson) -> Self {
+        Self::spare(sharing, asked, 0)
+    }
+}
+
+type Cells = HashMap<Key, Arc<OnceCell<SharedConnection>>>;
 
 /// The connections of one server.
 #[derive(Debug)]
@@ -44,7 +76,11 @@ pub struct Pool {
     /// The connection that last told of a change: with servers that keep state in their process, the
     /// others know nothing of it.
     informant: Mutex<Weak<Connection>>,
-    others: Mutex<HashMap<Key, Arc<OnceCell<SharedConnection>>>>,
+    others: Mutex<Cells>,
+    /// Fires when a spare has been opened, or could not be.
+    pub(crate) spares_changed: Notify,
+    /// When a spare could not be opened last.
+    pub(crate) spares_refused: Mutex<Option<Instant>>,
 }
 
 impl Pool {
@@ -65,6 +101,8 @@ impl Pool {
             primary: ArcSwapOption::empty(),
             informant: Mutex::default(),
             others: Mutex::default(),
+            spares_changed: Notify::new(),
+            spares_refused: Mutex::default(),
         })
     }
 
@@ -104,12 +142,32 @@ impl Pool {
             .await
     }
 
-    /// The connection for a call: the gateway's own where it may be shared, else one of the caller's.
+    /// A place for a call: on the callers' own connection, or on a spare when they wait for its turn.
     pub async fn for_call(
         self: &Arc<Self>,
         caller: &Caller,
         client: &ClientFacts,
+    ) -> Result<Seat, UpstreamError> {
+        let party = self.party(caller, client).await?;
+        let takes_turns = party.home.turns.is_some();
+        // Calls of clients that cannot be asked share, until the server has asked in the middle of a call.
+        if takes_turns && (can_be_asked(client) || party.home.peer.has_asked()) {
+            return Ok(Box::pin(self.seat(&party)).await);
+        }
+        Ok(Seat::shared(party.home))
+    }
+
+    /// The connection that holds what a server remembers of a caller: the gateway's own where it may be
+    /// shared, else one of the caller's.
+    pub async fn home(
+        self: &Arc<Self>,
+        caller: &Caller,
+        client: &ClientFacts,
     ) -> Result<SharedConnection, UpstreamError> {
+        Ok(self.party(caller, client).await?.home)
+    }
+
+    async fn party(self: &Arc<Self>, caller: &Caller, client: &ClientFacts) -> Result<Party, UpstreamError> {
         let Some(primary) = self.primary.load_full() else {
             return Err(UpstreamError::Unreachable {
                 server: self.entry.name.to_string(),
@@ -124,44 +182,43 @@ impl Pool {
             (Era::Legacy, true) if sharing.is_empty() => everything_askable(),
             (Era::Legacy, _) => askable(client),
         };
-        let own = sharing.is_empty() && (primary.era == Era::Modern || primary.turns.is_some());
-        if own && !primary.is_held_up() {
-            return Ok(primary);
+        if sharing.is_empty() && (primary.era == Era::Modern || primary.turns.is_some()) {
+            return Ok(Party { home: primary, sharing, asked });
         }
-        let key = self.free_key(&sharing, asked.as_str());
+        let key = Key::own(&sharing, &asked);
         let cell = self.cell(key.clone())?;
         // Boxed, as opening is long and rare: every call would carry the room for it.
-        let opened = Box::pin(cell.get_or_try_init(|| async {
-            let (notices, inbox) = mpsc::channel(16);
-            let connection = Arc::new(self.open(Some(primary.era), asked.clone(), notices).await?);
-            tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&connection), key.clone(), inbox));
-            connection.peer.listen();
-            if connection.turns.is_some() {
-                tokio::time::sleep(SETTLE).await;
-            }
-            // The tools of one server are the same on all its connections.
-            connection.mirrored.store(primary.mirrored.load_full());
-            Ok::<_, UpstreamError>(connection)
-        }))
-        .await;
+        let home = Box::pin(self.open_other(&key, &cell, &primary, asked.clone())).await?;
+        Ok(Party { home, sharing, asked })
+    }
+
+    /// Opens a connection beside the gateway's own, unless it is open.
+    pub(crate) async fn open_other(
+        self: &Arc<Self>,
+        key: &Key,
+        cell: &OnceCell<SharedConnection>,
+        model: &Connection,
+        asked: RawJson,
+    ) -> Result<SharedConnection, UpstreamError> {
+        let opened = cell
+            .get_or_try_init(|| async {
+                let (notices, inbox) = mpsc::channel(16);
+                let connection = Arc::new(self.open(Some(model.era), asked, notices).await?);
+                tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&connection), key.clone(), inbox));
+                connection.peer.listen();
+                if connection.turns.is_some() {
+                    tokio::time::sleep(SETTLE).await;
+                }
+                // The tools of one server are the same on all its connections.
+                connection.mirrored.store(model.mirrored.load_full());
+                Ok::<_, UpstreamError>(connection)
+            })
+            .await;
         opened.cloned()
     }
 
-    fn others(&self) -> MutexGuard<'_, HashMap<Key, Arc<OnceCell<SharedConnection>>>> {
+    pub(crate) fn others(&self) -> MutexGuard<'_, Cells> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The first connection of these callers that is not held up by a call waiting for a person.
-    fn free_key(&self, sharing: &str, asked: &str) -> Key {
-        let others = self.others();
-        let held_up =
-            |key: &Key| others.get(key).and_then(|cell| cell.get()).is_some_and(|open| open.is_held_up());
-        let mut keys = (0..MAX_HELD_UP).map(|spare| match spare {
-            0 => (sharing.to_owned(), asked.to_owned()),
-            _ => (sharing.to_owned(), format!("{asked} spare {spare}")),
-        });
-        let free = keys.find(|key| !held_up(key));
-        free.unwrap_or_else(|| (sharing.to_owned(), asked.to_owned()))
     }
 
     fn cell(&self, key: Key) -> Result<Arc<OnceCell<SharedConnection>>, UpstreamError> {
@@ -172,20 +229,23 @@ impl Pool {
         Ok(others.entry(key).or_default().clone())
     }
 
-    /// Closes callers' connections that nobody has used for a while.
-    pub async fn close_idle(&self) {
+    /// Closes connections beside the gateway's own that nobody uses or has used for a while.
+    pub async fn close_idle(&self, limits: IdleLimits) {
         let idle: Vec<SharedConnection> = {
             let mut others = self.others();
+            let is_idle = |key: &Key, connection: &SharedConnection| {
+                let limit = if key.spare > 0 { limits.spare } else { limits.own };
+                // Whoever uses it, or waits for its turn, has a hand on it besides the pool's.
+                Arc::strong_count(connection) == 1 && connection.idle_for() >= limit
+            };
             let keys: Vec<Key> = others
                 .iter()
-                .filter(|(_, cell)| cell.get().is_some_and(|connection| connection.idle_for() > IDLE_LIMIT))
+                .filter(|(key, cell)| cell.get().is_some_and(|connection| is_idle(key, connection)))
                 .map(|(key, _)| key.clone())
                 .collect();
             keys.iter().filter_map(|key| others.remove(key)).filter_map(|cell| cell.get().cloned()).collect()
         };
-        for connection in idle {
-            connection.close().await;
-        }
+        futures_util::future::join_all(idle.iter().map(|connection| connection.close())).await;
     }
 
     /// Closes everything.

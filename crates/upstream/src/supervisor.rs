@@ -7,8 +7,9 @@ use crate::http::Credential;
 use crate::link::CallLink;
 use crate::open::Surroundings;
 use crate::peer::Notice;
-use crate::pool::Pool;
+use crate::pool::{IdleLimits, Pool};
 use crate::process::StderrTail;
+use crate::seat::Seat;
 use crate::state::ServerState;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -27,6 +28,8 @@ const STABLE: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_millis(150);
 /// The longest a storm of changes can put that off.
 const STORM_LIMIT: Duration = Duration::from_secs(2);
+/// How often connections that nobody uses are looked for.
+const TIDY_EVERY: Duration = Duration::from_secs(30);
 /// How long a sign of life may take.
 const PROBE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -121,13 +124,9 @@ impl Supervised {
         self.state.borrow().clone()
     }
 
-    /// The connection for a call. Waits while the server is on its way; starts one that nobody had
-    /// asked for; answers at once for one that is down.
-    pub async fn connection(
-        &self,
-        caller: &Caller,
-        client: &ClientFacts,
-    ) -> Result<SharedConnection, UpstreamError> {
+    /// A place for a call. Waits while the server is on its way; starts one that nobody had asked for;
+    /// answers at once for one that is down.
+    pub async fn connection(&self, caller: &Caller, client: &ClientFacts) -> Result<Seat, UpstreamError> {
         if self.pool.primary().is_none() {
             Box::pin(self.ready()).await?;
         }
@@ -345,6 +344,8 @@ impl Keeper {
         let mut checks = tokio::time::interval(self.entry.health_check_interval.max(Duration::from_secs(1)));
         checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         checks.tick().await; // The first comes at once, and the handshake was one.
+        let mut tidying = tokio::time::interval(TIDY_EVERY);
+        tidying.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 command = self.inbox.recv() => match command {
@@ -372,8 +373,12 @@ impl Keeper {
                     }
                     None => return Next::Stop(None),
                 },
+                _ = tidying.tick() => self.pool.close_idle(IdleLimits::default()).await,
                 _ = checks.tick() => {
-                    self.pool.close_idle().await;
+                    // Some servers say nothing while a person thinks about their question.
+                    if connection.is_held_up() {
+                        continue;
+                    }
                     if let Err(error) = connection.probe(PROBE_PATIENCE).await {
                         return self.failed(&error);
                     }

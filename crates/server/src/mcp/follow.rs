@@ -63,6 +63,8 @@ pub struct Following {
     cancelled: Option<CancellationToken>,
     messages: VecDeque<Bytes>,
     questions: Vec<(String, Question)>,
+    /// What a legacy client was asked in this request.
+    asked: Vec<u64>,
     gathering_until: Option<Instant>,
     outcome: Option<Result<Answer, Problem>>,
     /// Answers the client sent along before it was asked.
@@ -91,6 +93,7 @@ impl Following {
             cancelled,
             messages: VecDeque::new(),
             questions: Vec::new(),
+            asked: Vec::new(),
             gathering_until: None,
             outcome: None,
             given: None,
@@ -212,6 +215,7 @@ impl Following {
             (Some(session), Era::Legacy) => {
                 let Question { method, params, reply } = question;
                 let id = session.ask(reply);
+                self.asked.push(id);
                 self.messages.push_back(write_request(id, &method, params.as_ref()));
             }
             _ => {
@@ -310,6 +314,9 @@ impl Drop for Following {
     fn drop(&mut self) {
         if let Some(session) = &self.client.session {
             session.end(&self.id);
+            // Streams are not taken up again: nobody sees these questions any more, and a server that waits
+            // for an answer serves nobody else.
+            session.withdraw(&self.asked);
         }
         let cancelled = self.cancelled.as_ref().is_some_and(CancellationToken::is_cancelled);
         // A legacy client that hangs up has not cancelled: its call is finished without it.

@@ -362,7 +362,7 @@ async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Res
         Ok(session) => session,
         Err(response) => return *response,
     };
-    let mut ended = session.open_stream();
+    let ended = session.open_stream();
     let client = Client {
         caller: session.caller.clone(),
         facts: session.facts(),
@@ -370,9 +370,7 @@ async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Res
         session: Some(session),
     };
     let listening = Listening::open(door, &client, Filter::lists(), None).await;
-    // A newer stream of the same session ends this one.
-    let until = async move { while ended.recv().await.is_some() {} };
-    events(Box::pin(changes(listening, None, door.keep_alive).take_until(Box::pin(until))))
+    events(Box::pin(changes(listening, None, door.keep_alive).take_until(Box::pin(ended))))
 }
 
 fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {
@@ -391,6 +389,7 @@ fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Respon
 
 /// Ends what a session had going.
 pub(super) fn forget(door: &Door, session: &Session) {
+    session.close();
     for uri in session.take_subscriptions() {
         door.engine.unsubscribe(&session.caller, &uri);
     }

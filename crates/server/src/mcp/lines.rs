@@ -109,7 +109,11 @@ impl Connection {
                     Ok(session) => {
                         let result = methods::initialized(&self.door, session.revision);
                         self.start_listening(&session, tasks);
-                        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+                        let earlier =
+                            self.session.lock().unwrap_or_else(PoisonError::into_inner).replace(session);
+                        if let Some(earlier) = earlier {
+                            forget(&self.door, &earlier);
+                        }
                         write_result(&request.id, &result)
                     }
                     Err(error) => write_error(Some(&request.id), &error),
@@ -251,9 +255,10 @@ impl Connection {
             revision: session.revision,
             session: Some(session.clone()),
         };
+        let over = session.over();
         tasks.spawn(async move {
             let listening = Listening::open(&connection.door, &client, Filter::lists(), None).await;
-            connection.listen(listening, CancellationToken::new()).await;
+            connection.listen(listening, over).await;
         });
     }
 }

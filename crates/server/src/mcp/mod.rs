@@ -39,3 +39,12 @@ pub struct Door {
     /// Fires when the gateway stops: open streams end then.
     pub stop: CancellationToken,
 }
+
+impl Door {
+    /// Ends legacy sessions that nobody uses.
+    pub fn sweep(&self) {
+        for gone in self.sessions.sweep() {
+            http::forget(self, &gone);
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::json::RawJson;
@@ -26,7 +26,10 @@ pub struct Session {
     calls: Mutex<HashMap<Id, CancellationToken>>,
     questions: Mutex<HashMap<u64, oneshot::Sender<Result<RawJson, RpcError>>>>,
     next_question: AtomicU64,
-    stream: Mutex<Option<mpsc::Sender<bytes::Bytes>>>,
+    /// Lives as long as the client's own stream may.
+    stream: Mutex<Option<oneshot::Sender<()>>>,
+    /// Fires when the session is over.
+    over: CancellationToken,
     subscribed: Mutex<HashSet<String>>,
     opened: Instant,
     last_seen_ms: AtomicU64,
@@ -52,6 +55,7 @@ impl Session {
             questions: Mutex::default(),
             next_question: AtomicU64::new(1),
             stream: Mutex::default(),
+            over: CancellationToken::new(),
             subscribed: Mutex::default(),
             opened: Instant::now(),
             last_seen_ms: AtomicU64::new(0),
@@ -97,11 +101,23 @@ impl Session {
         }
     }
 
-    /// Registers a question to the client; gives its id.
+    /// Registers a question to the client; gives its id. Once the session is over no answer can come, and
+    /// whoever asked is told at once.
     pub fn ask(&self, reply: oneshot::Sender<Result<RawJson, RpcError>>) -> u64 {
         let id = self.next_question.fetch_add(1, Ordering::Relaxed);
-        lock(&self.questions).insert(id, reply);
+        let mut open = lock(&self.questions);
+        if !self.over.is_cancelled() {
+            open.insert(id, reply);
+        }
         id
+    }
+
+    /// Drops questions that the client can no longer see, so that whoever asked is told at once.
+    pub fn withdraw(&self, questions: &[u64]) {
+        let mut open = lock(&self.questions);
+        for id in questions {
+            open.remove(id);
+        }
     }
 
     /// Takes the client's answer to a question.
@@ -112,11 +128,29 @@ impl Session {
         }
     }
 
-    /// Opens the client's own stream; an earlier one ends.
-    pub fn open_stream(&self) -> mpsc::Receiver<bytes::Bytes> {
-        let (sender, receiver) = mpsc::channel(64);
+    /// Opens the client's own stream; an earlier one ends. The future tells when this one has to.
+    pub fn open_stream(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (sender, replaced) = oneshot::channel();
         *lock(&self.stream) = Some(sender);
-        receiver
+        // Not through the session: the stream would keep what ends it alive.
+        let over = self.over.clone();
+        async move {
+            tokio::select! {
+                _ = replaced => {}
+                () = over.cancelled() => {}
+            }
+        }
+    }
+
+    /// Ends the session: its streams end, and what the client was asked fails.
+    pub fn close(&self) {
+        self.over.cancel();
+        lock(&self.questions).clear();
+    }
+
+    /// Fires when the session is over.
+    pub fn over(&self) -> CancellationToken {
+        self.over.clone()
     }
 
     /// Notes a subscription; `false` if it was there already.
@@ -184,7 +218,7 @@ impl Sessions {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let idle = |session: &Session| {
             session.idle_for() > IDLE_LIMIT
-                && lock(&session.stream).as_ref().is_none_or(mpsc::Sender::is_closed)
+                && lock(&session.stream).as_ref().is_none_or(oneshot::Sender::is_closed)
         };
         let gone: Vec<Arc<Session>> = open.values().filter(|session| idle(session)).cloned().collect();
         for session in &gone {

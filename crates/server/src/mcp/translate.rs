@@ -5,6 +5,7 @@ use bytes::Bytes;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object};
 use toolbooth_engine::ResultFacts;
+use toolbooth_upstream::peer::Reading;
 use toolbooth_wire::codes::{
     INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED, RESOURCE_NOT_FOUND, RpcError, UPSTREAM_FAILED,
 };
@@ -57,6 +58,15 @@ fn complete_modern(result: &RawJson, method: &str) -> RawJson {
     }
     out.extend_from_slice(&text[1..]);
     RawJson::trusted(out)
+}
+
+/// Which long results may be passed on unread: a modern client takes all, as what a legacy server's lack can
+/// be put in front of them; what a modern server's have too much can stand anywhere in them.
+pub fn reading(allowed: Reading, client: &Client) -> Reading {
+    match (allowed, client.era()) {
+        (Reading::MayStream, Era::Legacy) => Reading::MayStreamFrom(Era::Legacy),
+        (allowed, _) => allowed,
+    }
 }
 
 /// What a long result passed on unread needs in front of it: the envelope's head is the door's.

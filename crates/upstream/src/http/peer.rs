@@ -317,7 +317,7 @@ impl HttpPeer {
         let agreed = self.agreed.load_full();
         let _askable = match outbound.asking {
             Asking::Allowed => Some(self.expect_questions(outbound.id, link).await),
-            Asking::No => None,
+            Asking::Refused | Asking::No => None,
         };
         let (response, connection) = self.send(|| self.post(&body, Some(outbound), &agreed)).await?;
         if outbound.method == "initialize"

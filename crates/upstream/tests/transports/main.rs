@@ -6,6 +6,7 @@ mod real;
 mod sockets;
 mod streams;
 mod tls;
+mod turns;
 
 use brain::{Journal, Seen};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ use toolbooth_upstream::open::{OpenRequest, Surroundings};
 use toolbooth_upstream::peer::Peer;
 use toolbooth_upstream::process::{Reaper, StderrTail};
 use toolbooth_upstream::websocket::{self, WebSocketParts};
-use toolbooth_upstream::{CallLink, Connection, LinkEvent, Notice, PeerAnswer, UpstreamError};
+use toolbooth_upstream::{CallLink, Connection, LinkEvent, Notice, PeerAnswer, Seat, UpstreamError};
 
 const LIMIT: usize = 50_000;
 const SOON: Duration = Duration::from_secs(10);
@@ -115,7 +116,7 @@ impl World {
             let client = ClientFacts { capabilities, ..ClientFacts::default() };
             let params = vec![("name", name), ("arguments", RawJson::trusted(r#"{"text":"héllo"}"#))];
             let ask = Ask { progress: Progress::Wanted, ..Ask::plain("tools/call", params, &client) };
-            match connection.ask(ask, &link).await? {
+            match Seat::take(connection).await.ask(ask, &link).await? {
                 PeerAnswer::Whole(Ok(result)) => Ok(serde_json::from_slice(result.as_bytes()).unwrap()),
                 PeerAnswer::Whole(Err(error)) => Ok(json!({"error": error.message})),
                 PeerAnswer::Stream(_) => panic!("a stream where none was asked for"),

@@ -22,6 +22,8 @@ pub enum Greeting {
     Refusal(u16),
     /// It shakes hands and never reads again.
     Coma,
+    /// It takes one connection; others are refused.
+    OnlyOnce,
 }
 
 /// Starts the server; gives its URL.
@@ -30,8 +32,12 @@ pub async fn serve(greeting: Greeting) -> (String, Journal) {
     let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
     let (seen, journal) = mpsc::unbounded_channel();
     tokio::spawn(async move {
+        let mut greeting = greeting;
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(talk(stream, greeting, seen.clone()));
+            if greeting == Greeting::OnlyOnce {
+                greeting = Greeting::Refusal(503);
+            }
         }
     });
     (url, Journal(journal))

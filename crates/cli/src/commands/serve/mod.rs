@@ -172,7 +172,7 @@ async fn sweep(door: Arc<Door>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = often.tick() => drop(door.sessions.sweep()),
+            _ = often.tick() => door.sweep(),
         }
     }
 }
