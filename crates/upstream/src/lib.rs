@@ -27,4 +27,4 @@ pub use error::UpstreamError;
 pub use link::{CallLink, LinkEvent, LinkEvents, Question};
 pub use peer::{Notice, PeerAnswer, ResultStream};
 pub use state::{ServerState, StateReport};
-pub use supervisor::{Context, ServerEvent, Supervised};
+pub use supervisor::{Context, ServerEvent, Start, Supervised};

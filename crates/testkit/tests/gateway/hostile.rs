@@ -91,10 +91,11 @@ async fn a_silent_server_delays_nobody() {
 
 #[tokio::test]
 async fn a_slow_server_joins_late_and_delays_nobody() {
-    let scene = Scene::new(hostile(&["slow-start", "1500"])).await;
+    // Longer than a first list waits.
+    let scene = Scene::new(hostile(&["slow-start", "6000"])).await;
     let mut changes = scene.client.listen(&[]).await;
-    assert_eq!(scene.client.names("tools/list", "tools").await, ["good_echo", "good_ok"]);
-    scene.good_is_brisk().await;
+    let (names, ()) = tokio::join!(scene.client.names("tools/list", "tools"), scene.good_is_brisk());
+    assert_eq!(names, ["good_echo", "good_ok"]);
     changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("a notice");
     let names = scene.client.names("tools/list", "tools").await;
     assert_eq!(names, ["bad_echo", "bad_ok", "good_echo", "good_ok"]);
