@@ -2,7 +2,7 @@
 
 use crate::backoff::Backoff;
 use crate::connection::SharedConnection;
-use crate::error::UpstreamError;
+use crate::error::{Stage, UpstreamError};
 use crate::http::Credential;
 use crate::link::CallLink;
 use crate::open::Surroundings;
@@ -450,8 +450,11 @@ async fn open_and_list(
     let _slot = context.slots.acquire().await;
     let connection = pool.open_primary(hint).await?;
     match tokio::time::timeout(patience, connection.discover()).await {
-        Ok(discovery) => Ok((connection.clone(), discovery?)),
-        Err(_) => Err(UpstreamError::Timeout { server: connection.server.clone(), after: patience }),
+        Ok(discovery) => Ok((connection.clone(), discovery.map_err(UpstreamError::at_start)?)),
+        Err(_) => {
+            let server = connection.server.clone();
+            Err(UpstreamError::StartTimeout { server, stage: Stage::Listing, after: patience })
+        }
     }
 }
 

@@ -85,8 +85,26 @@ async fn a_silent_server_delays_nobody() {
     assert_eq!(told.code(), Some(-32602), "what was never listed is unknown: {}", told.answer);
     scene.gateway.reaches("bad", "error").await;
     let shown = scene.gateway.server("bad").await;
-    assert!(shown["reason"].as_str().unwrap().contains("bad"), "{shown}");
+    assert_eq!(shown["reason"], "server `bad` did not finish the handshake within 3 s", "{shown}");
+    assert_eq!(shown["code"], "server.start-timeout", "{shown}");
+    assert!(shown["hint"].as_str().unwrap().contains("connect_timeout"), "{shown}");
     assert!(shown["retry_in_seconds"].is_u64(), "{shown}");
+}
+
+/// A server that ends before it is connected has broken no call, and says itself why it ended.
+#[tokio::test]
+async fn a_server_that_ends_at_once_is_quoted() {
+    let scene = Scene::new(shell("echo 'no module named nope' >&2; exit 7")).await;
+    scene.gateway.reaches("bad", "error").await;
+    let shown = scene.gateway.server("bad").await;
+    let reason = "server `bad` failed during start-up: its process ended (exited with code 7)";
+    assert_eq!(
+        (&shown["code"], &shown["reason"]),
+        (&json!("server.start-failed"), &json!(reason)),
+        "{shown}"
+    );
+    assert!(shown["hint"].as_str().unwrap().contains("no module named nope"), "{shown}");
+    scene.good_is_brisk().await;
 }
 
 #[tokio::test]
