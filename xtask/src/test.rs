@@ -9,11 +9,14 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Command, ExitCode, Stdio},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Set for steps that come after the tests: the programs have been built with them.
 pub const BUILT: &str = "TOOLBOOTH_BUILT";
+
+/// How long the database of advisories may take to come.
+const FETCH_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How many tests passed and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,9 +71,16 @@ pub fn run(root: &Path) -> Result<ExitCode> {
         let lints = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         count(cargo(root).args(lints))
     });
-    if cargo(root).args(["deny", "--version"]).stderr(Stdio::null()).stdout(Stdio::null()).status()?.success()
-    {
-        take("dependencies", &mut || count(cargo(root).args(["deny", "check"])));
+    if succeeds(cargo(root).args(["deny", "--version"]), FETCH_PATIENCE)? {
+        take("dependencies", &mut || {
+            count(cargo(root).args(["deny", "check", "bans", "licenses", "sources"]))
+        });
+        // Whether there is a network says nothing about this repository.
+        if succeeds(cargo(root).args(["deny", "fetch", "db"]), FETCH_PATIENCE)? {
+            take("advisories", &mut || count(cargo(root).args(["deny", "check", "advisories"])));
+        } else {
+            println!("\nnotice: the database of advisories cannot be fetched, so they are not checked");
+        }
     } else {
         println!("\nnotice: cargo-deny is not installed, so licences and advisories are not checked");
     }
@@ -92,6 +102,21 @@ pub fn run(root: &Path) -> Result<ExitCode> {
     std::io::stdout().flush()?;
     // The verdict is the last line, so nothing more is said about failures.
     Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a command ends well, and in time. It is not heard.
+fn succeeds(command: &mut Command, patience: Duration) -> Result<bool> {
+    let started = Instant::now();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    while started.elapsed() < patience {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(false)
 }
 
 /// Runs a command, shows what it prints, and adds up the test results in it. A command without any is one test.
@@ -156,6 +181,17 @@ mod tests {
             let expected = expected.map(|(passed, failed)| Tally { passed, failed });
             assert_eq!(result_in(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_command_that_fails_or_takes_too_long_does_not_succeed() -> Result<()> {
+        let cases = [("true", true), ("false", false), ("sleep 60", false)];
+        for (script, expected) in cases {
+            let mut command = Command::new("sh");
+            let found = succeeds(command.args(["-c", script]), Duration::from_secs(2))?;
+            assert_eq!(found, expected, "{script}");
+        }
+        Ok(())
     }
 
     #[test]

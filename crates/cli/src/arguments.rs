@@ -91,7 +91,7 @@ pub enum Command {
     /// Run the gateway.
     Serve(commands::serve::ServeArguments),
     /// Speak MCP on standard input and output, through a shared gateway.
-    Stdio,
+    Stdio(commands::stdio::StdioArguments),
     /// Let a client use the gateway: writes its configuration, with a backup.
     Connect(commands::connect::ConnectArguments),
     /// List servers, look at one, connect, disconnect or restart it.

@@ -57,7 +57,7 @@ impl Own {
         for plan in &mut plans {
             if let Standing::Run(entry, _) = &mut plan.standing {
                 let entry = Arc::make_mut(entry);
-                entry.lazy = true;
+                entry.auto_connect = false;
                 // One try and its reason; a second would hide the first.
                 entry.restart = Restart::Never;
             }
@@ -114,7 +114,8 @@ impl Own {
             Wanted::One(one) => one == name,
             Wanted::Started => {
                 let entry = self.loaded.server(name).and_then(|server| server.state.entry());
-                entry.is_none_or(|entry| entry.auto_connect && !entry.lazy)
+                let is_new = || !self.engine.catalog().servers().keys().any(|known| known.as_str() == name);
+                entry.is_none_or(|entry| entry.auto_connect && (!entry.lazy || is_new()))
             }
         }
     }

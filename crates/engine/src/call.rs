@@ -33,7 +33,8 @@ impl Engine {
         let CallRequest { incoming, round, progress, rounds, reading } = request;
         let mut record = self.open_record(&incoming);
 
-        let resolved = resolve(incoming, &self.catalog())?;
+        let gathered = self.gathered_for_tool(&incoming.name, &incoming.caller).await;
+        let resolved = resolve(incoming, &self.catalog()).map_err(|fault| gathered.explain(fault.into()))?;
         let permitted = authorise(resolved)?;
         let draft = draft(permitted)?;
         let judged = judge(draft, self.policies())?;

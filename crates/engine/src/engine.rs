@@ -3,6 +3,7 @@
 use crate::cached;
 use crate::changes::Change;
 use crate::keeper::{CatalogKeeper, Part};
+use crate::newcomers::Newcomers;
 use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing};
 use crate::record::Tally;
@@ -19,7 +20,7 @@ use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_store::{Store, StoreError};
 use toolbooth_upstream::open::Surroundings;
-use toolbooth_upstream::{Context, ServerEvent, ServerState, Supervised, UpstreamError};
+use toolbooth_upstream::{Context, ServerEvent, ServerState, Start, Supervised, UpstreamError};
 use toolbooth_wire::Era;
 
 /// How many servers connect at once.
@@ -68,6 +69,7 @@ pub struct Engine {
     servers: ArcSwap<BTreeMap<ServerName, Managed>>,
     context: Context,
     parts: mpsc::Sender<Part>,
+    newcomers: Arc<Newcomers>,
     changes: broadcast::Sender<Change>,
     policies: Vec<Box<dyn Policy>>,
     injectors: Vec<Box<dyn Injector>>,
@@ -123,6 +125,7 @@ impl Engine {
             servers: ArcSwap::default(),
             context,
             parts,
+            newcomers: Arc::default(),
             changes,
             policies: Vec::new(),
             injectors: Vec::new(),
@@ -178,7 +181,16 @@ impl Engine {
                         applied.added.push(name.clone())
                     }
                     let hint = found.and_then(|(era, _)| *era);
-                    let server = Supervised::start(entry, hint, credential, &self.context);
+                    let is_new = found.is_none() && !self.catalog().servers().contains_key(&name);
+                    // A lazy server that nobody has ever heard could not be called: it is started once.
+                    let start = match entry.auto_connect && (is_new || !entry.lazy) {
+                        true => Start::AtOnce,
+                        false => Start::OnDemand,
+                    };
+                    let server = Supervised::start(entry, hint, credential, start, &self.context);
+                    if is_new && start == Start::AtOnce && !server.entry.lazy {
+                        self.newcomers.expect(&server);
+                    }
                     after.insert(name, Managed::Running { hash, server });
                 }
             }
@@ -234,6 +246,10 @@ impl Engine {
     /// The catalog now.
     pub fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
         self.catalog.load()
+    }
+
+    pub(crate) fn newcomers(&self) -> &Arc<Newcomers> {
+        &self.newcomers
     }
 
     pub(crate) fn set_catalog(&self, catalog: Catalog) {

@@ -55,9 +55,10 @@ impl Engine {
     /// `prompts/get`.
     pub async fn get_prompt(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let name = inquiry.text("name")?;
+        let gathered = self.gathered_for_prompt(&name, &inquiry.caller).await;
         let catalog = self.catalog();
         let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
-            return Err(unknown("prompt", &name));
+            return Err(gathered.explain(unknown("prompt", &name)));
         };
         let Offer { server, key, .. } = prompt.clone();
         let params = with_members(&inquiry.params, &[("name", RawJson::from_value(&*key))]);
@@ -68,6 +69,7 @@ impl Engine {
     /// `resources/read`. Several servers may claim a URI: the first that has it answers.
     pub async fn read_resource(&self, inquiry: Inquiry, link: &CallLink) -> Result<Answer, Problem> {
         let uri = inquiry.text("uri")?;
+        let gathered = self.gathered_for_resource(&uri, &inquiry.caller).await;
         let mut missing = None;
         for server in self.servers_of_resource(&uri, &inquiry.caller) {
             let answer = self.forward(&server, "resources/read", &inquiry.params, &inquiry, link).await?;
@@ -78,7 +80,7 @@ impl Engine {
                 answer => return Ok(answer),
             }
         }
-        missing.ok_or_else(|| unknown("resource", &uri))
+        missing.ok_or_else(|| gathered.explain(unknown("resource", &uri)))
     }
 
     pub(crate) fn servers_of_resource(&self, uri: &str, caller: &Caller) -> Vec<ServerName> {
@@ -94,9 +96,10 @@ impl Engine {
         };
         match (member("type").as_deref(), member("name"), member("uri")) {
             (Some("ref/prompt"), Some(name), _) => {
+                let gathered = self.gathered_for_prompt(&name, &inquiry.caller).await;
                 let catalog = self.catalog();
                 let Some(prompt) = catalog.prompt(&name, &inquiry.caller) else {
-                    return Err(unknown("prompt", &name));
+                    return Err(gathered.explain(unknown("prompt", &name)));
                 };
                 let Offer { server, key, .. } = prompt.clone();
                 let renamed = with_members(&reference, &[("name", RawJson::from_value(&*key))]);
@@ -106,8 +109,10 @@ impl Engine {
                 self.forward(&server.name, "completion/complete", &params, &inquiry, link).await
             }
             (Some("ref/resource"), _, Some(uri)) => {
-                let server =
-                    self.template_server(&uri, &inquiry.caller).ok_or_else(|| unknown("resource", &uri))?;
+                let gathered = self.gathered_for_resource(&uri, &inquiry.caller).await;
+                let server = self
+                    .template_server(&uri, &inquiry.caller)
+                    .ok_or_else(|| gathered.explain(unknown("resource", &uri)))?;
                 self.forward(&server, "completion/complete", &inquiry.params, &inquiry, link).await
             }
             _ => {

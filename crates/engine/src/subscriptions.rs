@@ -56,6 +56,7 @@ impl Engine {
         client: &ClientFacts,
         uri: &str,
     ) -> Result<(), SubscribeError> {
+        self.gathered_for_resource(uri, caller).await;
         let server =
             self.servers_of_resource(uri, caller).into_iter().next().ok_or(SubscribeError::Unknown)?;
         let key = (server.clone(), uri.to_owned());

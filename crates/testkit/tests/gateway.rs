@@ -4,6 +4,8 @@
 
 #[path = "gateway/agreements.rs"]
 mod agreements;
+#[path = "gateway/cold.rs"]
+mod cold;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]

@@ -1,5 +1,6 @@
 //! What can go wrong between the gateway and a server.
 
+use std::fmt;
 use std::time::Duration;
 use toolbooth_core::fault::{Blame, Fault};
 
@@ -10,6 +11,24 @@ pub enum Sent {
     No,
     /// The server may have acted on it.
     Maybe,
+}
+
+/// What a server does before it is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It says who it is.
+    Handshake,
+    /// It says what it offers.
+    Listing,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Handshake => "finish the handshake",
+            Self::Listing => "list what it offers",
+        })
+    }
 }
 
 /// A server could not be asked, or did not answer as it should.
@@ -44,6 +63,24 @@ pub enum UpstreamError {
         reason: String,
         /// Whether the server may have seen the request.
         sent: Sent,
+    },
+    /// The server went away before it was connected.
+    #[error("server `{server}` failed during start-up: {reason}")]
+    StartFailed {
+        /// The server.
+        server: String,
+        /// Why, in our words.
+        reason: String,
+    },
+    /// The server was not connected in time.
+    #[error("server `{server}` did not {stage} within {} s", after.as_secs_f64())]
+    StartTimeout {
+        /// The server.
+        server: String,
+        /// How far it did not come.
+        stage: Stage,
+        /// How long it was given.
+        after: Duration,
     },
     /// No answer in time.
     #[error("server `{server}` did not answer within {} ms", after.as_millis())]
@@ -97,11 +134,22 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
+    /// The same, when it happened before the server was connected: no call was under way then.
+    #[must_use]
+    pub(crate) fn at_start(self) -> Self {
+        match self {
+            Self::Lost { server, reason, .. } => Self::StartFailed { server, reason },
+            other => other,
+        }
+    }
+
     /// Whether the server may have seen the request.
     pub fn sent(&self) -> Sent {
         match self {
             Self::Unreachable { .. }
             | Self::NotConnected { .. }
+            | Self::StartFailed { .. }
+            | Self::StartTimeout { .. }
             | Self::NeedsAuth { .. }
             | Self::SessionExpired { .. }
             | Self::Busy { .. }
@@ -118,6 +166,8 @@ impl Fault for UpstreamError {
             Self::Unreachable { .. } => "server.unreachable",
             Self::NotConnected { .. } => "server.not-connected",
             Self::Lost { .. } => "server.lost",
+            Self::StartFailed { .. } => "server.start-failed",
+            Self::StartTimeout { .. } => "server.start-timeout",
             Self::Timeout { .. } => "call.timeout",
             Self::TooLarge { .. } => "server.answer-too-large",
             Self::BadAnswer { .. } => "server.bad-answer",
@@ -144,6 +194,12 @@ impl Fault for UpstreamError {
             Self::NotConnected { .. } => Some("`toolbooth servers connect NAME` connects it".into()),
             Self::Lost { sent: Sent::Maybe, .. } => {
                 Some("the server may have acted on the call: check before you repeat it".into())
+            }
+            Self::StartFailed { server, .. } => {
+                Some(format!("`toolbooth servers logs {server}` shows what it said"))
+            }
+            Self::StartTimeout { .. } => {
+                Some("raise `connect_timeout` of the server if it needs longer".into())
             }
             Self::Timeout { .. } => {
                 Some("raise `timeout` of the server, or `default_timeout` of the tool".into())

@@ -1,7 +1,7 @@
 //! The first words with a server: which era it speaks, and what it can do.
 
 use crate::connection::{Connection, Linked, Opened, our_info};
-use crate::error::UpstreamError;
+use crate::error::{Stage, UpstreamError};
 use crate::link::CallLink;
 use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
 use arc_swap::ArcSwap;
@@ -69,19 +69,18 @@ pub(crate) async fn shake(opened: Opened, opening: &Opening) -> Result<Connectio
         match initialize(&*peer, opening).await {
             Ok(introduction) => introduction,
             Err(Refusal::Upstream(error)) => return Err(error),
-            Err(Refusal::Other(why)) => match discover(&*peer, opening, linked).await {
+            Err(refusal) => match discover(&*peer, opening, linked).await {
                 Ok(introduction) => introduction,
-                Err(_) => return Err(no_handshake(opening, &why)),
+                Err(_) => return Err(no_handshake(opening, refusal)),
             },
         }
     } else {
         match discover(&*peer, opening, linked).await {
             Ok(introduction) => introduction,
             Err(Refusal::Upstream(error)) => return Err(error),
-            Err(Refusal::Other(_)) => match initialize(&*peer, opening).await {
+            Err(Refusal::Other(_) | Refusal::Silence) => match initialize(&*peer, opening).await {
                 Ok(introduction) => introduction,
-                Err(Refusal::Upstream(error)) => return Err(error),
-                Err(Refusal::Other(why)) => return Err(no_handshake(opening, &why)),
+                Err(refusal) => return Err(no_handshake(opening, refusal)),
             },
         }
     };
@@ -116,8 +115,17 @@ fn connection(
     }
 }
 
-fn no_handshake(opening: &Opening, why: &str) -> UpstreamError {
-    UpstreamError::BadAnswer { server: opening.server.clone(), what: format!("the handshake failed: {why}") }
+fn no_handshake(opening: &Opening, refusal: Refusal) -> UpstreamError {
+    let server = opening.server.clone();
+    match refusal {
+        Refusal::Upstream(error) => error,
+        Refusal::Other(why) => {
+            UpstreamError::BadAnswer { server, what: format!("the handshake failed: {why}") }
+        }
+        Refusal::Silence => {
+            UpstreamError::StartTimeout { server, stage: Stage::Handshake, after: opening.patience }
+        }
+    }
 }
 
 enum Refusal {
@@ -125,11 +133,12 @@ enum Refusal {
     Upstream(UpstreamError),
     /// Try the other era.
     Other(String),
+    /// It said nothing; likewise.
+    Silence,
 }
 
 async fn first_word(
     peer: &dyn Peer,
-    opening: &Opening,
     id: u64,
     method: &'static str,
     params: RawJson,
@@ -145,10 +154,7 @@ async fn first_word(
         asking: Asking::No,
     };
     match tokio::time::timeout(patience, peer.request(outbound, &CallLink::silent())).await {
-        Err(_) => Err(Refusal::Other(format!(
-            "`{}` gave no answer to `{method}` within {patience:?}",
-            opening.server
-        ))),
+        Err(_) => Err(Refusal::Silence),
         Ok(Ok(PeerAnswer::Whole(outcome))) => Ok(outcome),
         Ok(Ok(PeerAnswer::Stream(_))) => Err(Refusal::Other("a stream for an answer".into())),
         Ok(Err(error)) => Err(match error {
@@ -161,7 +167,6 @@ async fn first_word(
 
 async fn ask_who(
     peer: &dyn Peer,
-    opening: &Opening,
     id: u64,
     revision: Revision,
     patience: Duration,
@@ -170,7 +175,7 @@ async fn ask_who(
     let meta = RequestMeta { client_info: Some(our_info()), ..RequestMeta::default() };
     let mut params = ObjectWriter::default();
     params.raw("_meta", &meta.stamp(revision, None));
-    first_word(peer, opening, id, "server/discover", params.finish(), patience).await
+    first_word(peer, id, "server/discover", params.finish(), patience).await
 }
 
 /// The newest modern revision among those a server says it would have taken.
@@ -186,11 +191,11 @@ async fn discover(peer: &dyn Peer, opening: &Opening, linked: Linked) -> Result<
         Linked::No => SILENCE.min(opening.patience),
         Linked::Yes => opening.patience,
     };
-    let first = ask_who(peer, opening, 1, Revision::NEWEST_MODERN, patience).await?;
+    let first = ask_who(peer, 1, Revision::NEWEST_MODERN, patience).await?;
     let outcome = match first {
         // Asked once more in a revision that it named itself.
         Err(error) if error.code == UNSUPPORTED_VERSION => match named_revision(&error) {
-            Some(revision) => ask_who(peer, opening, 3, revision, patience).await?,
+            Some(revision) => ask_who(peer, 3, revision, patience).await?,
             None => Err(error),
         },
         other => other,
@@ -231,7 +236,7 @@ async fn initialize(peer: &dyn Peer, opening: &Opening) -> Result<Introduction, 
     params.text("protocolVersion", Revision::NEWEST_LEGACY.as_str());
     params.raw("capabilities", &opening.capabilities);
     params.raw("clientInfo", &our_info());
-    let outcome = first_word(peer, opening, 2, "initialize", params.finish(), opening.patience).await?;
+    let outcome = first_word(peer, 2, "initialize", params.finish(), opening.patience).await?;
     let result =
         outcome.map_err(|error| Refusal::Other(format!("error {}: {}", error.code, error.message)))?;
     let found: Initialized<'_> = result.read().map_err(|error| Refusal::Other(error.to_string()))?;

@@ -30,4 +30,4 @@ pub use link::{CallLink, LinkEvent, LinkEvents, Question};
 pub use peer::{Notice, PeerAnswer, ResultStream};
 pub use seat::Seat;
 pub use state::{ServerState, StateReport};
-pub use supervisor::{Context, ServerEvent, Supervised};
+pub use supervisor::{Context, ServerEvent, Start, Supervised};

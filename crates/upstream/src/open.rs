@@ -56,6 +56,10 @@ pub struct OpenRequest<'a> {
 impl Surroundings {
     /// Opens a connection and shakes hands.
     pub async fn open(&self, request: OpenRequest<'_>) -> Result<Connection, UpstreamError> {
+        self.open_in_some_era(request).await.map_err(UpstreamError::at_start)
+    }
+
+    async fn open_in_some_era(&self, request: OpenRequest<'_>) -> Result<Connection, UpstreamError> {
         let entry = request.entry;
         let mut opening = Opening {
             server: entry.name.to_string(),

@@ -2,7 +2,7 @@
 
 use crate::backoff::Backoff;
 use crate::connection::SharedConnection;
-use crate::error::UpstreamError;
+use crate::error::{Stage, UpstreamError};
 use crate::http::Credential;
 use crate::link::CallLink;
 use crate::open::Surroundings;
@@ -69,6 +69,15 @@ pub enum ServerEvent {
     },
 }
 
+/// When a server is connected first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Now.
+    AtOnce,
+    /// When somebody asks for it.
+    OnDemand,
+}
+
 #[derive(Debug)]
 enum Command {
     Connect,
@@ -92,14 +101,19 @@ pub struct Supervised {
 }
 
 impl Supervised {
-    /// Takes a server under supervision; it is connected if its entry says so.
+    /// Takes a server under supervision.
     pub fn start(
         entry: Arc<ServerEntry>,
         hint: Option<Era>,
         credential: Credential,
+        start: Start,
         context: &Context,
     ) -> Arc<Self> {
-        let (state, watched) = watch::channel(ServerState::Disconnected);
+        let (first, state) = match start {
+            Start::AtOnce => (Next::Connect, ServerState::Connecting),
+            Start::OnDemand => (Next::Rest, ServerState::Disconnected),
+        };
+        let (state, watched) = watch::channel(state);
         let (commands, inbox) = mpsc::channel(16);
         let (notices, noticed) = mpsc::channel(64);
         let stderr = StderrTail::new();
@@ -115,7 +129,7 @@ impl Supervised {
             hint,
             backoff: Backoff::default(),
         };
-        tokio::spawn(keeper.run());
+        tokio::spawn(keeper.run(first));
         Arc::new(Self { entry, pool, stderr, state: watched, commands })
     }
 
@@ -131,6 +145,14 @@ impl Supervised {
             Box::pin(self.ready()).await?;
         }
         self.pool.for_call(caller, client).await
+    }
+
+    /// Waits until the server is not connecting any more, well or badly.
+    pub fn tried(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut state = self.state.clone();
+        async move {
+            let _ = state.wait_for(|state| *state != ServerState::Connecting).await;
+        }
     }
 
     /// Waits until the server is connected, or says why it is not.
@@ -213,8 +235,8 @@ enum Next {
 }
 
 impl Keeper {
-    async fn run(mut self) {
-        let mut next = if self.entry.auto_connect && !self.entry.lazy { Next::Connect } else { Next::Rest };
+    async fn run(mut self, first: Next) {
+        let mut next = first;
         loop {
             next = match next {
                 Next::Connect => self.connect().await,
@@ -433,8 +455,11 @@ async fn open_and_list(
     let _slot = context.slots.acquire().await;
     let connection = pool.open_primary(hint).await?;
     match tokio::time::timeout(patience, connection.discover()).await {
-        Ok(discovery) => Ok((connection.clone(), discovery?)),
-        Err(_) => Err(UpstreamError::Timeout { server: connection.server.clone(), after: patience }),
+        Ok(discovery) => Ok((connection.clone(), discovery.map_err(UpstreamError::at_start)?)),
+        Err(_) => {
+            let server = connection.server.clone();
+            Err(UpstreamError::StartTimeout { server, stage: Stage::Listing, after: patience })
+        }
     }
 }
 

@@ -80,17 +80,8 @@ pub fn tour(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A client that finds no gateway: `toolbooth stdio` starts one and leaves it to others.
-///
-/// A gateway that has never run answers before its servers are up, so what a client sees first depends on
-/// who is quicker. Run on demand until the first list waits for them: `TOOLBOOTH_ALONE=1 cargo xtask interop`.
+/// A client that finds no gateway: `toolbooth stdio` starts one that has never run, and leaves it to others.
 pub fn alone(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
-    if std::env::var_os("TOOLBOOTH_ALONE").is_none() {
-        println!(
-            "notice: left out unless TOOLBOOTH_ALONE is set: the first list of a gateway that never ran"
-        );
-        return Ok(());
-    }
     let new = stage.start_fixture("modern")?;
     for (index, era) in [(0, "legacy"), (1, "modern")] {
         let servers = json!({ "old": stage.fixture_entry("legacy")?, "new": { "url": new.url } });

@@ -27,7 +27,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
     let Arguments { global, command } = arguments;
     let outcome = match command {
         Command::Serve(how) => serve::run(&global, &how),
-        Command::Stdio => stdio::run(&global),
+        Command::Stdio(how) => stdio::run(&global, &how),
         Command::Connect(what) => connect::run(&global, &what),
         Command::Servers(what) => servers::run(&global, what),
         Command::Tools(what) => tools::run(&global, what),

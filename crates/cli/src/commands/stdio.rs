@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::gateway;
 use crate::presence::{Presence, socket_path};
+use clap::Args;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -20,14 +21,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a gateway started for its clients outlives the last of them.
 const LINGER_SECONDS: u64 = 30;
 
+/// How a gateway is joined.
+#[derive(Debug, Clone, Args)]
+pub struct StdioArguments {
+    /// How many seconds a gateway started for this client outlives its last one.
+    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = LINGER_SECONDS)]
+    linger: u64,
+}
+
 /// Joins a running gateway or starts one.
-pub fn run(global: &Global) -> Outcome {
+pub fn run(global: &Global, how: &StdioArguments) -> Outcome {
     let (sources, loaded) = gateway::load(global)?;
     let data_dir = loaded.settings.data_dir.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(problem(&error.to_string())))?;
     let outcome = runtime.block_on(async {
-        let stream = join(&data_dir, global).await.map_err(Failure::failed)?;
+        let stream = join(&data_dir, global, how).await.map_err(Failure::failed)?;
         if Presence::find(&data_dir).is_some_and(|found| found.named != gateway::named(&sources)) {
             eprintln!("warning: the gateway that runs here was started with other files than these");
         }
@@ -48,13 +57,13 @@ fn problem(why: &str) -> Problem {
     }
 }
 
-async fn join(data_dir: &Path, global: &Global) -> Result<UnixStream, Problem> {
+async fn join(data_dir: &Path, global: &Global, how: &StdioArguments) -> Result<UnixStream, Problem> {
     if let Some(presence) = Presence::find(data_dir)
         && let Ok(stream) = UnixStream::connect(&presence.socket).await
     {
         return Ok(stream);
     }
-    let mut gateway = start(data_dir, global).map_err(|error| problem(&error.to_string()))?;
+    let mut gateway = start(data_dir, global, how).map_err(|error| problem(&error.to_string()))?;
     let started = Instant::now();
     while started.elapsed() < PATIENCE {
         tokio::time::sleep(Duration::from_millis(15)).await;
@@ -74,11 +83,11 @@ async fn join(data_dir: &Path, global: &Global) -> Result<UnixStream, Problem> {
 }
 
 /// Starts a gateway that belongs to no client: a session of its own, nothing inherited.
-fn start(data_dir: &Path, global: &Global) -> std::io::Result<std::process::Child> {
+fn start(data_dir: &Path, global: &Global, how: &StdioArguments) -> std::io::Result<std::process::Child> {
     std::fs::create_dir_all(data_dir)?;
     let log = std::fs::File::create(data_dir.join("gateway.log"))?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("serve").args(["--listen", "127.0.0.1:0", "--linger", &LINGER_SECONDS.to_string()]);
+    command.arg("serve").args(["--listen", "127.0.0.1:0", "--linger", &how.linger.to_string()]);
     for file in &global.config {
         command.arg("--config").arg(file);
     }

@@ -159,7 +159,7 @@ fn a_reload_says_what_changed() {
         Nothing changed: 1 server left alone.
     "#]],
     );
-    let two = r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"]}, "b": {"command": "b", "lazy": true}}}"#;
+    let two = r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"]}, "b": {"command": "b", "auto_connect": false}}}"#;
     world.write(".config/toolbooth/mcp.json", two);
     let report = world.screen("reload");
     // The watcher may have been quicker.

@@ -67,25 +67,33 @@ impl Catalog {
         own.next().filter(|_| own.next().is_none())
     }
 
-    /// Finds the server that has a resource, or a template that could.
+    /// Whether a server lists a resource, or a template that could match it.
+    pub fn lists_resource(&self, uri: &str, caller: &Caller) -> bool {
+        !self.claimants(uri, caller).is_empty()
+    }
+
+    /// Finds the servers that have a resource, or a template that could match it, or may have it unlisted.
     pub fn resource<'a>(&'a self, uri: &str, caller: &'a Caller) -> Vec<&'a Arc<ServerCatalog>> {
-        let listed: Vec<_> =
-            self.visible(caller).filter(|server| server.resources.iter().any(|r| &*r.key == uri)).collect();
-        if !listed.is_empty() {
-            return listed;
-        }
-        let matching: Vec<_> = self
-            .visible(caller)
-            .filter(|server| server.templates.iter().any(|template| could_match(&template.key, uri)))
-            .collect();
-        if !matching.is_empty() {
-            return matching;
+        let claimants = self.claimants(uri, caller);
+        if !claimants.is_empty() {
+            return claimants;
         }
         // Servers may serve resources that they do not list: ask those that speak of resources at all.
         let speaks = |server: &ServerCatalog| {
             server.capabilities.as_ref().is_some_and(|c| c.member("resources").is_some())
         };
         self.visible(caller).filter(|server| speaks(server)).collect()
+    }
+
+    fn claimants<'a>(&'a self, uri: &str, caller: &'a Caller) -> Vec<&'a Arc<ServerCatalog>> {
+        let listed: Vec<_> =
+            self.visible(caller).filter(|server| server.resources.iter().any(|r| &*r.key == uri)).collect();
+        if !listed.is_empty() {
+            return listed;
+        }
+        self.visible(caller)
+            .filter(|server| server.templates.iter().any(|template| could_match(&template.key, uri)))
+            .collect()
     }
 
     /// The list this caller is sent, as ready bytes.

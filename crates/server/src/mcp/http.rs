@@ -6,7 +6,7 @@ use super::follow::{Final, Following, Step};
 use super::listen::{Filter, Listening};
 use super::methods::{self, Begun, Reply};
 use super::session::Session;
-use super::translate::CACHE_HINTS;
+use super::translate::LIST_END;
 use crate::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -160,7 +160,7 @@ pub(super) fn reply_pieces(id: &Id, reply: Reply, era: Era) -> VecDeque<Bytes> {
             pieces.push_back(result_head(id));
             pieces.extend(list.pieces.iter().cloned());
             pieces.push_back(match era {
-                Era::Modern => Bytes::from_static(CACHE_HINTS),
+                Era::Modern => Bytes::from_static(LIST_END.as_bytes()),
                 Era::Legacy => Bytes::from_static(b"}"),
             });
             pieces.push_back(Bytes::from_static(b"}"));

@@ -74,11 +74,11 @@ pub async fn begin(
 ) -> Result<Begun, RpcError> {
     let modern = client.era() == Era::Modern;
     match request.method.as_str() {
-        "tools/call" => call(door, client, request, meta, headers),
-        "tools/list" => list(door, client, request, ListKind::Tools),
-        "prompts/list" => list(door, client, request, ListKind::Prompts),
-        "resources/list" => list(door, client, request, ListKind::Resources),
-        "resources/templates/list" => list(door, client, request, ListKind::Templates),
+        "tools/call" => call(door, client, request, meta, headers).await,
+        "tools/list" => list(door, client, request, ListKind::Tools).await,
+        "prompts/list" => list(door, client, request, ListKind::Prompts).await,
+        "resources/list" => list(door, client, request, ListKind::Resources).await,
+        "resources/templates/list" => list(door, client, request, ListKind::Templates).await,
         "prompts/get" => inquire(door, client, request, meta, "prompts/get"),
         "resources/read" => inquire(door, client, request, meta, "resources/read"),
         "completion/complete" => inquire(door, client, request, meta, "completion/complete"),
@@ -92,7 +92,7 @@ pub async fn begin(
     }
 }
 
-fn call(
+async fn call(
     door: &Arc<Door>,
     client: &Client,
     request: &Request,
@@ -108,6 +108,8 @@ fn call(
     if let Some(headers) = headers
         && client.era() == Era::Modern
     {
+        // Checked against what the tool says, so not before it is there.
+        door.engine.gathered_for_tool(&name, &client.caller).await;
         check_mirrored(door, client, &name, arguments.as_ref(), headers)?;
     }
     let progress = progress_wanted(meta.progress_token.as_ref());
@@ -263,7 +265,7 @@ fn inquire(
     Ok(Begun::Ongoing(Box::new(following.bound(binding).reporting(meta.progress_token))))
 }
 
-fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -> Result<Begun, RpcError> {
+async fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -> Result<Begun, RpcError> {
     // Lists come whole, so no cursor is ever handed out.
     if request
         .params
@@ -272,6 +274,7 @@ fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -> Resu
     {
         return Err(invalid("`cursor` was not handed out by this gateway"));
     }
+    door.engine.gathered(&client.caller).await;
     Ok(Begun::Ready(Reply::List(door.engine.catalog().list(kind, &client.caller))))
 }
 

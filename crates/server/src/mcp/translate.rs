@@ -12,8 +12,14 @@ use toolbooth_wire::codes::{
 use toolbooth_wire::meta::strip_modern;
 use toolbooth_wire::{Era, Revision};
 
-/// What stands behind a list or a read for modern clients: fresh for a while, for this caller alone.
-pub const CACHE_HINTS: &[u8] = b",\"resultType\":\"complete\",\"ttlMs\":30000,\"cacheScope\":\"private\"}";
+/// What ends a list for modern clients: fresh for a while, for this caller alone, and from whom. Ready bytes,
+/// as the list before it.
+pub const LIST_END: &str = concat!(
+    r#","resultType":"complete","ttlMs":30000,"cacheScope":"private","#,
+    r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolbooth","title":"Toolbooth","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#""}}}"#
+);
 
 /// Writes a server's result for a client.
 pub fn result(result: &RawJson, from: Era, facts: ResultFacts, client: &Client, method: &str) -> RawJson {
@@ -191,6 +197,13 @@ mod tests {
             revision,
             session: None,
         }
+    }
+
+    #[test]
+    fn lists_say_whose_they_are_as_the_handshake_does() {
+        let list = RawJson::parse(format!("{{\"tools\":[]{LIST_END}")).expect("JSON");
+        let info = list.at(&["_meta", toolbooth_wire::meta::SERVER_INFO]).expect("our own description");
+        assert_eq!(info.as_str(), toolbooth_upstream::connection::our_info().as_str());
     }
 
     #[test]

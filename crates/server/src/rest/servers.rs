@@ -98,7 +98,15 @@ fn hint_of(state: &ServerState) -> Option<String> {
 /// A process that failed has mostly said why.
 fn last_words(server: &Supervised, state: &ServerState) -> Option<String> {
     let code = state.problem()?.code;
-    if !matches!(code, "server.lost" | "server.bad-answer" | "server.unreachable" | "call.timeout")
+    let told_more = [
+        "server.lost",
+        "server.start-failed",
+        "server.start-timeout",
+        "server.bad-answer",
+        "server.unreachable",
+        "call.timeout",
+    ];
+    if !told_more.contains(&code)
         || !matches!(server.entry.transport, Transport::Stdio { .. } | Transport::Bundled(_))
     {
         return None;
@@ -109,6 +117,8 @@ fn last_words(server: &Supervised, state: &ServerState) -> Option<String> {
             let line: String = line.trim().chars().take(200).collect();
             format!("its last words were: {line}; `toolbooth servers logs {name}` shows more")
         }
+        // It may only need longer.
+        None if code == "server.start-timeout" => return None,
         None => {
             format!("run its command by hand to see what it does; `toolbooth servers logs {name}` is empty")
         }

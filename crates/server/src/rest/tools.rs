@@ -74,6 +74,7 @@ pub async fn list(
     let limit = query.limit.unwrap_or(100).clamp(1, 1000);
     let words = query.q.as_deref().map(str::to_lowercase);
     let caller = rest.door.identity.caller();
+    rest.door.engine.gathered(&caller).await;
     let catalog = rest.door.engine.catalog();
     let mut matching = catalog
         .tools(&caller)
@@ -97,16 +98,19 @@ pub async fn show(
     Path(name): Path<String>,
 ) -> Result<Json<ToolView>, ProblemDocument> {
     let caller = rest.door.identity.caller();
+    let gathered = rest.door.engine.gathered_for_tool(&name, &caller).await;
     let catalog = rest.door.engine.catalog();
     match catalog.tool(&name, &caller) {
         Lookup::Found(tool) => Ok(Json(view(tool, &Detail::Full))),
-        Lookup::Unknown => Err(Problem {
-            code: "tool.unknown",
-            blame: Blame::Caller,
-            message: format!("there is no tool `{name}`"),
-            hint: Some("`toolbooth tools list` shows the tools you may use".into()),
+        Lookup::Unknown => {
+            let unknown = Problem {
+                code: "tool.unknown",
+                blame: Blame::Caller,
+                message: format!("there is no tool `{name}`"),
+                hint: Some("`toolbooth tools list` shows the tools you may use".into()),
+            };
+            Err(gathered.explain(unknown).into())
         }
-        .into()),
         Lookup::Ambiguous(tools) => {
             let mut names: Vec<&str> = tools.iter().map(|tool| &*tool.exposed).collect();
             names.sort_unstable();

@@ -44,6 +44,9 @@ pub async fn tools_are_listed(cell: Cell) {
     let told = cell.client.ask("tools/list", json!({})).await;
     let result = told.result();
     cell.check_dress(result, Cacheable::Yes);
+    let whose = &result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
+    let expected = if cell.client_era == Era::Modern { json!("toolbooth") } else { Value::Null };
+    assert_eq!(*whose, expected, "the list is the gateway's own");
     let tools = result["tools"].as_array().unwrap();
     assert!(tools.len() > 30 && tools.iter().all(|tool| tool["name"].as_str().unwrap().starts_with("srv_")));
     let add = tools.iter().find(|tool| tool["name"] == "srv_add").unwrap();

@@ -85,16 +85,35 @@ async fn a_silent_server_delays_nobody() {
     assert_eq!(told.code(), Some(-32602), "what was never listed is unknown: {}", told.answer);
     scene.gateway.reaches("bad", "error").await;
     let shown = scene.gateway.server("bad").await;
-    assert!(shown["reason"].as_str().unwrap().contains("bad"), "{shown}");
+    assert_eq!(shown["reason"], "server `bad` did not finish the handshake within 3 s", "{shown}");
+    assert_eq!(shown["code"], "server.start-timeout", "{shown}");
+    assert!(shown["hint"].as_str().unwrap().contains("connect_timeout"), "{shown}");
     assert!(shown["retry_in_seconds"].is_u64(), "{shown}");
+}
+
+/// A server that ends before it is connected has broken no call, and says itself why it ended.
+#[tokio::test]
+async fn a_server_that_ends_at_once_is_quoted() {
+    let scene = Scene::new(shell("echo 'no module named nope' >&2; exit 7")).await;
+    scene.gateway.reaches("bad", "error").await;
+    let shown = scene.gateway.server("bad").await;
+    let reason = "server `bad` failed during start-up: its process ended (exited with code 7)";
+    assert_eq!(
+        (&shown["code"], &shown["reason"]),
+        (&json!("server.start-failed"), &json!(reason)),
+        "{shown}"
+    );
+    assert!(shown["hint"].as_str().unwrap().contains("no module named nope"), "{shown}");
+    scene.good_is_brisk().await;
 }
 
 #[tokio::test]
 async fn a_slow_server_joins_late_and_delays_nobody() {
-    let scene = Scene::new(hostile(&["slow-start", "1500"])).await;
+    // Longer than a first list waits.
+    let scene = Scene::new(hostile(&["slow-start", "6000"])).await;
     let mut changes = scene.client.listen(&[]).await;
-    assert_eq!(scene.client.names("tools/list", "tools").await, ["good_echo", "good_ok"]);
-    scene.good_is_brisk().await;
+    let (names, ()) = tokio::join!(scene.client.names("tools/list", "tools"), scene.good_is_brisk());
+    assert_eq!(names, ["good_echo", "good_ok"]);
     changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("a notice");
     let names = scene.client.names("tools/list", "tools").await;
     assert_eq!(names, ["bad_echo", "bad_ok", "good_echo", "good_ok"]);

@@ -4,7 +4,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use toolbooth_testkit::fixture::{Era, LEGACY, MODERN};
@@ -25,7 +25,12 @@ struct LineClient {
 
 impl LineClient {
     fn start(home: &Home) -> Self {
+        Self::start_with(home, &[])
+    }
+
+    fn start_with(home: &Home, arguments: &[&str]) -> Self {
         let mut command = Command::from(home.command("stdio"));
+        command.args(arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.kill_on_drop(true).spawn().unwrap();
         let stdin = child.stdin.take().unwrap();
@@ -201,6 +206,31 @@ async fn clients_share_one_gateway_and_one_server() {
     let mut dora = LineClient::start(&home);
     dora.open_legacy().await;
     assert_eq!(gateways(&home), [presence.pid()], "which joins it");
+}
+
+/// The gateway stays for its whole time after its last client has left, and each client begins that anew.
+#[tokio::test]
+async fn a_gateway_lingers_from_when_its_last_client_left() {
+    const LINGER: Duration = Duration::from_secs(3);
+    let home = Home::new(&[("srv", hostile(&["echo"]))]);
+    let mut ann = LineClient::start_with(&home, &["--linger", "3"]);
+    ann.open_legacy().await;
+    let presence = Presence::of(&home).await;
+    ann.leave().await;
+    tokio::time::sleep(LINGER / 2).await;
+    let mut bob = LineClient::start(&home);
+    bob.open_legacy().await;
+    // Longer than the first client's time, and not in step with any second since the start.
+    tokio::time::sleep(LINGER / 2 + Duration::from_millis(900)).await;
+    assert_eq!(bob.ask(2, "ping", json!({})).await["result"], json!({}));
+    bob.leave().await;
+    let left = Instant::now();
+    let gone = poll(PATIENCE, || async { gateways(&home).is_empty().then_some(()) });
+    assert!(gone.await.is_some(), "it ends by itself");
+    let stayed = left.elapsed();
+    assert!(stayed > LINGER - Duration::from_millis(200), "it stayed only {stayed:?}");
+    presence.pid_only();
+    assert!(!home.data().join("gateway.json").exists(), "it says that it is gone");
 }
 
 impl Presence {

@@ -4,9 +4,9 @@ use crate::presence::Presence;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::UnixListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolbooth_server::mcp::Door;
 
@@ -16,7 +16,7 @@ pub fn open(
     data_dir: &Path,
     door: &Arc<Door>,
     stop: &CancellationToken,
-    linger: Option<u64>,
+    linger: Option<Duration>,
 ) -> bool {
     let _ = std::fs::create_dir_all(data_dir);
     let _ = std::fs::remove_file(&presence.socket);
@@ -35,31 +35,38 @@ pub fn open(
     true
 }
 
-async fn accept_lines(listener: UnixListener, door: Arc<Door>, stop: CancellationToken, linger: Option<u64>) {
-    let open = Arc::new(AtomicUsize::new(0));
-    let linger = linger.map(Duration::from_secs);
+/// Serves whoever joins. With a `linger`, the gateway ends when nobody has been there for so long.
+async fn accept_lines(
+    listener: UnixListener,
+    door: Arc<Door>,
+    stop: CancellationToken,
+    linger: Option<Duration>,
+) {
+    let open = Arc::new(watch::Sender::new(0_usize));
     loop {
-        let patience = linger.filter(|_| open.load(Ordering::Relaxed) == 0).unwrap_or(Duration::from_secs(1));
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
-            accepted = tokio::time::timeout(patience, listener.accept()) => accepted,
+            () = deserted(&open, linger) => return stop.cancel(),
+            accepted = listener.accept() => accepted,
         };
-        match accepted {
-            Ok(Ok((stream, _))) => {
-                open.fetch_add(1, Ordering::Relaxed);
-                let (door, open) = (door.clone(), open.clone());
-                tokio::spawn(async move {
-                    let (read, write) = stream.into_split();
-                    toolbooth_server::mcp::lines::serve(door, read, write).await;
-                    open.fetch_sub(1, Ordering::Relaxed);
-                });
-            }
-            Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
-            Err(_) if linger.is_some() && open.load(Ordering::Relaxed) == 0 => {
-                stop.cancel();
-                return;
-            }
-            Err(_) => {}
-        }
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        open.send_modify(|open| *open += 1);
+        let (door, open) = (door.clone(), open.clone());
+        tokio::spawn(async move {
+            let (read, write) = stream.into_split();
+            toolbooth_server::mcp::lines::serve(door, read, write).await;
+            open.send_modify(|open| *open -= 1);
+        });
     }
+}
+
+/// Comes to an end when the last client has left and none has come for the whole of `linger`; whoever comes
+/// meanwhile is accepted beside this, and it is begun anew.
+async fn deserted(open: &watch::Sender<usize>, linger: Option<Duration>) {
+    let Some(linger) = linger else { return std::future::pending().await };
+    let _ = open.subscribe().wait_for(|open| *open == 0).await;
+    tokio::time::sleep(linger).await;
 }

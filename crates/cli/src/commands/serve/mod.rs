@@ -51,7 +51,7 @@ pub fn run(global: &Global, how: &ServeArguments) -> Outcome {
     }
     start_logging();
     let loaded = load(&mut sources, how)?;
-    in_runtime(serve(sources, loaded, how.linger))
+    in_runtime(serve(sources, loaded, how.linger.map(Duration::from_secs)))
 }
 
 fn start_logging() {
@@ -97,7 +97,7 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
     Ok(loaded)
 }
 
-async fn serve(sources: Sources, loaded: Loaded, linger: Option<u64>) -> Outcome {
+async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Outcome {
     let settings = loaded.settings.clone();
     let identity = gateway::identity(&settings, &sources).map_err(Failure::usage)?;
     if let Some(other) = living(&settings.data_dir).await {
