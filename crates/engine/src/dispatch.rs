@@ -122,8 +122,8 @@ impl Engine {
             Err(_) => (None, ResultFacts { has_extras: true, ..ResultFacts::default() }),
         };
         match kind.as_deref() {
-            _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts }),
-            None | Some("complete" | "task") => Ok(Answer::Result { result, era, facts }),
+            _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
+            None | Some("complete" | "task") => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
             Some("input_required") => Ok(Answer::InputRequired {
                 requests: result.member("inputRequests"),
                 state: result.member("requestState"),

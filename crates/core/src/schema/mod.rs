@@ -16,6 +16,7 @@ mod unique;
 pub use compiled::PublicSchema;
 pub use explain::Objection;
 pub use fault::SchemaFault;
+pub(crate) use fault::shortened;
 pub(crate) use place::{in_place, resolve};
 pub use survey::{Patterns, check};
 
