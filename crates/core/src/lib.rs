@@ -5,10 +5,12 @@
 pub mod call;
 pub mod caller;
 pub mod catalog;
+pub mod cursor;
 pub mod effects;
 pub mod fault;
 pub mod json;
 pub mod names;
 pub mod permission;
+pub mod schema;
 pub mod secret;
 pub mod server;

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use toolbooth_core::call::Warning;
 use toolbooth_core::json::RawJson;
 use toolbooth_upstream::ResultStream;
 use toolbooth_wire::{Era, RpcError};
@@ -78,6 +79,8 @@ pub enum Answer {
         era: Era,
         /// What was seen in it.
         facts: ResultFacts,
+        /// What the caller should know besides; mostly nothing.
+        warnings: Vec<Warning>,
     },
     /// A long finished result, not read.
     Stream {
@@ -97,4 +100,16 @@ pub enum Answer {
     },
     /// The server's own error.
     Error(RpcError),
+}
+
+impl Answer {
+    /// The same answer, with warnings where it can carry them.
+    pub(crate) fn warning(mut self, about: &[Warning]) -> Self {
+        if let Self::Result { warnings, .. } = &mut self
+            && !about.is_empty()
+        {
+            *warnings = about.to_vec();
+        }
+        self
+    }
 }

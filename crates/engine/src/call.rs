@@ -6,7 +6,7 @@
 use crate::answer::Answer;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
-use toolbooth_core::call::{Incoming, authorise, draft, judge, resolve, route, seal};
+use toolbooth_core::call::{Incoming, authorise, draft, judge, resolve, route};
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{Progress, Round};
@@ -38,10 +38,13 @@ impl Engine {
         let permitted = authorise(resolved)?;
         let draft = draft(permitted)?;
         let judged = judge(draft, self.policies())?;
-        let sealed = seal(judged, self.injectors());
+        let sealed = self.seal(judged)?;
         let providers = route(&sealed);
 
+        // Warnings are written into a result, so it must be read.
+        let reading = if sealed.warnings().is_empty() { reading } else { Reading::Whole };
         let answer = self.dispatch(&sealed, &providers, round, progress, rounds, reading, link).await;
+        let answer = answer.map(|answer| answer.warning(sealed.warnings()));
         record.close(&answer);
         answer
     }

@@ -124,8 +124,8 @@ impl Engine {
             Err(_) => (ResultKind::Finished, ResultFacts { has_extras: true, ..ResultFacts::default() }),
         };
         match kind {
-            _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts }),
-            ResultKind::Finished => Ok(Answer::Result { result, era, facts }),
+            _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
+            ResultKind::Finished => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
             ResultKind::InputRequired => Ok(Answer::InputRequired {
                 requests: result.member("inputRequests"),
                 state: result.member("requestState"),

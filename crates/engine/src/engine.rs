@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
-use toolbooth_core::call::{Injector, Policy};
+use toolbooth_core::call::inject::{Identity, McpData};
+use toolbooth_core::call::{CallFault, Injector, Judged, Moment, Policy, Sealed, seal};
 use toolbooth_core::catalog::{Catalog, Naming};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
@@ -128,7 +129,7 @@ impl Engine {
             newcomers: Arc::default(),
             changes,
             policies: Vec::new(),
-            injectors: Vec::new(),
+            injectors: vec![Box::new(Identity), Box::new(McpData::default())],
             tally: Arc::default(),
             states: States::new(&key),
             parking: ParkingLot::default(),
@@ -320,8 +321,11 @@ impl Engine {
         &self.policies
     }
 
-    pub(crate) fn injectors(&self) -> &[Box<dyn Injector>] {
-        &self.injectors
+    /// Stage 6: supplies what is the gateway's to give, by the catalog of this moment.
+    pub(crate) fn seal(&self, judged: Judged) -> Result<Sealed, CallFault> {
+        let catalog = self.catalog();
+        let call_id = || uuid::Uuid::now_v7().to_string();
+        seal(judged, &self.injectors, &Moment { catalog: &catalog, call_id: &call_id })
     }
 
     /// Ends every server and flushes the store.

@@ -133,7 +133,10 @@ impl CatalogKeeper {
     fn publish(&mut self, before: &BTreeMap<ServerName, Arc<ServerCatalog>>, engine: &Engine) {
         let changed = changed_lists(before, &self.parts);
         let same_entries = before.len() == self.parts.len()
-            && before.iter().zip(&self.parts).all(|((a, x), (b, y))| a == b && x.entry == y.entry);
+            && before
+                .iter()
+                .zip(&self.parts)
+                .all(|((a, x), (b, y))| a == b && x.entry == y.entry && same_hidden(x, y));
         if changed.is_empty() && same_entries {
             // The bytes are the same: keep those already shared with clients.
             self.parts = before.clone();
@@ -197,10 +200,20 @@ fn same_meaning(before: &ServerCatalog, after: &ServerCatalog) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(same)
     };
     same_text(&before.tools_text, &after.tools_text)
+        && same_hidden(before, after)
         && [ListKind::Prompts, ListKind::Resources, ListKind::Templates].into_iter().all(same_offers)
         && before.capabilities == after.capabilities
         && before.instructions == after.instructions
         && before.set_aside == after.set_aside
+}
+
+/// Whether the tools of two parts declare the same arguments that clients do not see.
+fn same_hidden(before: &ServerCatalog, after: &ServerCatalog) -> bool {
+    let injected = |part: &ServerCatalog| -> Vec<_> {
+        let declaring = part.tools.iter().filter(|tool| tool.injected.is_some());
+        declaring.map(|tool| (tool.name.clone(), tool.injected.clone())).collect()
+    };
+    injected(before) == injected(after)
 }
 
 fn offers(kind: ListKind, part: &ServerCatalog) -> &[Offer] {

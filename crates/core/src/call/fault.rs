@@ -1,6 +1,7 @@
 //! What can go wrong with a call before a server has it.
 
 use crate::fault::{Blame, Fault};
+use crate::schema::Objection;
 
 /// A call was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +28,56 @@ pub enum CallFault {
         /// What came.
         found: &'static str,
     },
+    /// Arguments that do not fit the tool's schema.
+    #[error("the arguments of `{name}` do not fit: {}", listed(objections))]
+    InvalidArguments {
+        /// The tool.
+        name: String,
+        /// What is wrong with them.
+        objections: Vec<Objection>,
+    },
+    /// The tool's schema turned out to be unusable.
+    #[error("`{name}` cannot be called: {reason}")]
+    UnusableSchema {
+        /// The tool.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The tool wants the caller's identity as something it is not.
+    #[error("`{name}` declares `{argument}` as something other than text, so it cannot be told who calls")]
+    IdentityNotText {
+        /// The tool.
+        name: String,
+        /// The argument.
+        argument: String,
+    },
+    /// An argument that the gateway must supply was not supplied.
+    #[error("`{name}` was not called: the gateway could not supply `{argument}`")]
+    NotSupplied {
+        /// The tool.
+        name: String,
+        /// The argument.
+        argument: String,
+    },
+    /// An argument names a file that the caller does not have.
+    #[error("`{name}` was not called: `{argument}` names the file {file:?}, which is not among your files")]
+    UnknownFile {
+        /// The tool.
+        name: String,
+        /// The argument.
+        argument: String,
+        /// The name, cut to a sane length.
+        file: String,
+    },
+    /// An argument names a file that cannot be handed out now.
+    #[error("`{name}` was not called: the file {file:?} cannot be handed out now")]
+    FileUnavailable {
+        /// The tool.
+        name: String,
+        /// The name, cut to a sane length.
+        file: String,
+    },
     /// A policy said no.
     #[error("`{name}` was refused: {reason}")]
     Refused {
@@ -37,18 +88,32 @@ pub enum CallFault {
     },
 }
 
+fn listed(objections: &[Objection]) -> String {
+    objections.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 impl Fault for CallFault {
     fn code(&self) -> &'static str {
         match self {
             Self::UnknownTool { .. } => "call.unknown-tool",
             Self::AmbiguousName { .. } => "call.ambiguous-name",
             Self::ArgumentsNotObject { .. } => "call.arguments-not-object",
+            Self::InvalidArguments { .. } => "call.invalid-arguments",
+            Self::UnusableSchema { .. } => "call.unusable-schema",
+            Self::IdentityNotText { .. } => "call.identity-not-text",
+            Self::NotSupplied { .. } => "call.not-supplied",
+            Self::UnknownFile { .. } => "call.unknown-file",
+            Self::FileUnavailable { .. } => "call.file-unavailable",
             Self::Refused { .. } => "call.refused",
         }
     }
 
     fn blame(&self) -> Blame {
-        Blame::Caller
+        match self {
+            Self::UnusableSchema { .. } | Self::IdentityNotText { .. } => Blame::Upstream,
+            Self::NotSupplied { .. } | Self::FileUnavailable { .. } => Blame::Gateway,
+            _ => Blame::Caller,
+        }
     }
 
     fn hint(&self) -> Option<String> {
@@ -56,7 +121,14 @@ impl Fault for CallFault {
             Self::UnknownTool { .. } => Some("`toolbooth tools list` shows the tools you may use".into()),
             Self::AmbiguousName { .. } => Some("use one of the exposed names".into()),
             Self::ArgumentsNotObject { .. } => Some("give `arguments` as {\"name\": value, …}".into()),
-            Self::Refused { .. } => None,
+            Self::InvalidArguments { .. } => Some("correct these arguments and call again".into()),
+            Self::UnusableSchema { .. } => Some("tell whoever runs the tool's server".into()),
+            Self::IdentityNotText { argument, .. } => {
+                Some(format!("take `{argument}` out of the server's `inject.identity`, or make it a string"))
+            }
+            Self::UnknownFile { .. } => Some("use the exact name of one of your files".into()),
+            Self::FileUnavailable { .. } => Some("try again".into()),
+            Self::NotSupplied { .. } | Self::Refused { .. } => None,
         }
     }
 }

@@ -6,15 +6,22 @@
 mod authorise;
 mod draft;
 mod fault;
+pub mod inject;
+mod lookalike;
 pub mod policy;
 mod resolve;
 mod route;
 mod seal;
+#[cfg(test)]
+mod tests;
+mod warning;
 
 pub use authorise::{Permitted, authorise};
 pub use draft::{Draft, draft};
 pub use fault::CallFault;
+pub use inject::{InjectionContext, Injector, Moment};
 pub use policy::{Judged, Policy, Verdict, judge};
 pub use resolve::{Incoming, Resolved, resolve};
 pub use route::{Provider, route};
-pub use seal::{InjectionContext, Injector, Sealed, seal};
+pub use seal::{Sealed, seal};
+pub use warning::{MAX_WARNINGS, Warning};

@@ -1,37 +1,26 @@
 //! Stage 6, seal: the gateway supplies its own arguments, last, over whatever was there.
 
+use super::fault::CallFault;
+use super::inject::{InjectionContext, Injector, Moment};
 use super::policy::Judged;
+use super::warning::Warning;
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::Tool;
 use crate::json::{Member, RawJson, with_members};
+use std::fmt;
 use std::sync::Arc;
 
-/// What an injector may look at.
-#[derive(Debug)]
-pub struct InjectionContext<'a> {
-    /// Who calls.
-    pub caller: &'a Caller,
-    /// The tool.
-    pub tool: &'a Tool,
-    /// The arguments so far.
-    pub arguments: &'a RawJson,
-}
-
-/// Supplies one argument of the gateway's own.
-pub trait Injector: Send + Sync {
-    /// The argument's name.
-    fn argument(&self) -> &str;
-    /// Its value; `None` when this call does not take it.
-    fn value(&self, context: &InjectionContext<'_>) -> Option<RawJson>;
-}
-
 /// A call as it goes to a server. Only [`seal`] makes one.
-#[derive(Debug)]
+///
+/// It has two sets of arguments: the public ones, which are the caller's own and may be shown, and the
+/// final ones, which hold what the gateway supplied and go to the server alone.
 pub struct Sealed {
     caller: Arc<Caller>,
     client: Arc<ClientFacts>,
     tool: Arc<Tool>,
     arguments: RawJson,
+    public: RawJson,
+    warnings: Vec<Warning>,
     meta: Vec<Member>,
 }
 
@@ -48,9 +37,17 @@ impl Sealed {
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
-    /// The final arguments.
+    /// The final arguments: for the server, and for nobody else.
     pub fn arguments(&self) -> &RawJson {
         &self.arguments
+    }
+    /// The caller's own arguments: what events, audit rows and notes may show.
+    pub fn public_arguments(&self) -> &RawJson {
+        &self.public
+    }
+    /// What was left out of the caller's arguments.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
     /// The client's `_meta`, without what belongs to the protocol.
     pub fn meta(&self) -> &[Member] {
@@ -58,17 +55,57 @@ impl Sealed {
     }
 }
 
-/// Overwrites the arguments that are the gateway's to give, and closes the call.
-pub fn seal(judged: Judged, injectors: &[Box<dyn Injector>]) -> Sealed {
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What the gateway supplied is in no log.
+        f.debug_struct("Sealed")
+            .field("user", &self.caller.user)
+            .field("tool", &self.tool.exposed)
+            .field("public_arguments", &self.public)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Overwrites the arguments that are the gateway's to give, and closes the call. What cannot be given
+/// ends the call: nothing goes to a server half sealed.
+pub fn seal(
+    judged: Judged,
+    injectors: &[Box<dyn Injector>],
+    moment: &Moment<'_>,
+) -> Result<Sealed, CallFault> {
     let Judged(draft) = judged;
-    let mut arguments = draft.arguments;
+    let mut supplied: Vec<Member> = Vec::new();
     for injector in injectors {
-        let context = InjectionContext { caller: &draft.caller, tool: &draft.tool, arguments: &arguments };
-        if let Some(value) = injector.value(&context)
-            && let Ok(with) = with_members(&arguments, &[(injector.argument(), value)])
-        {
-            arguments = with;
+        let context = InjectionContext {
+            caller: &draft.caller,
+            tool: &draft.tool,
+            arguments: &draft.arguments,
+            moment,
+        };
+        for member in injector.supply(&context)? {
+            // What one injector gave, no other gives again.
+            if !supplied.iter().any(|other| other.key == member.key) {
+                supplied.push(member);
+            }
         }
     }
-    Sealed { caller: draft.caller, client: draft.client, tool: draft.tool, arguments, meta: draft.meta }
+    let missing = |argument: &str| CallFault::NotSupplied {
+        name: draft.tool.exposed.to_string(),
+        argument: argument.to_owned(),
+    };
+    for identity in draft.tool.injected.iter().flat_map(|injected| &injected.identity) {
+        if !supplied.iter().any(|member| *member.key == *identity.name) {
+            return Err(missing(&identity.name));
+        }
+    }
+    let public = draft.arguments.clone();
+    let arguments = match supplied.first() {
+        None => draft.arguments,
+        Some(first) => {
+            let set: Vec<_> = supplied.iter().map(|member| (&*member.key, member.value.clone())).collect();
+            with_members(&public, &set).map_err(|_| missing(&first.key))?
+        }
+    };
+    let (caller, client, tool) = (draft.caller, draft.client, draft.tool);
+    Ok(Sealed { caller, client, tool, arguments, public, warnings: draft.warnings, meta: draft.meta })
 }

@@ -1,14 +1,16 @@
 //! Admission: from what a server sent to what enters the catalog. One bad definition harms only itself.
 
+use super::hidden::{Hiding, Injected};
 use super::naming::Naming;
 use super::tool::{Discovery, Offer, Tool};
 use crate::json::{Member, ObjectWriter, RawJson};
+use crate::schema::{self, Patterns};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The most tools one server may bring in.
 pub const MAX_TOOLS: usize = 20_000;
@@ -81,6 +83,7 @@ struct Candidate<'a> {
     own: String,
     members: Vec<Member>,
     source: &'a RawJson,
+    injected: Option<Box<Injected>>,
 }
 
 fn admit_tools(
@@ -91,6 +94,8 @@ fn admit_tools(
     set_aside: &mut Vec<SetAside>,
 ) -> (Vec<Arc<Tool>>, Bytes) {
     let filter = Filter::of(entry);
+    let hiding = Hiding::of(&entry.inject);
+    let mut patterns = Patterns::default();
     let mut candidates = Vec::with_capacity(definitions.len().min(MAX_TOOLS));
     let mut seen = HashSet::new();
     for source in definitions.iter().take(MAX_TOOLS) {
@@ -103,7 +108,10 @@ fn admit_tools(
                     reason: "the server lists this name twice".into(),
                 });
             }
-            Ok((own, members)) => candidates.push(Candidate { own, members, source }),
+            Ok((own, mut members)) => match make_public(&mut members, &hiding, &mut patterns) {
+                Ok(injected) => candidates.push(Candidate { own, members, source, injected }),
+                Err(reason) => set_aside.push(SetAside { kind: "tool", name: own, reason }),
+            },
             Err((name, reason)) => set_aside.push(SetAside { kind: "tool", name, reason }),
         }
     }
@@ -131,6 +139,26 @@ fn read_tool(source: &RawJson) -> Result<(String, Vec<Member>), (String, String)
         Some(_) => Err((name, "`inputSchema` is no object".to_owned())),
         None => Err((name, "`inputSchema` is missing".to_owned())),
     }
+}
+
+/// Checks a tool's schema and takes out of it what the gateway supplies.
+fn make_public(
+    members: &mut [Member],
+    hiding: &Hiding<'_>,
+    patterns: &mut Patterns,
+) -> Result<Option<Box<Injected>>, String> {
+    let mut all = None;
+    // Of a key that stands twice, readers take the last; no other may show what is hidden.
+    for member in members.iter_mut().filter(|member| member.key == "inputSchema") {
+        schema::check(&member.value, patterns).map_err(|fault| fault.to_string())?;
+        let Some((public, injected)) = hiding.apply(&member.value) else { continue };
+        // What is hidden may be what another part refers to.
+        schema::check(&public, patterns)
+            .map_err(|fault| format!("without the parameters that the gateway supplies, {fault}"))?;
+        member.value = public;
+        all = Some(Box::new(injected));
+    }
+    Ok(all)
 }
 
 fn expose_all(
@@ -193,6 +221,8 @@ fn write_tools(
                 exposed: exposed.into(),
                 definition: RawJson::trusted(text.slice(range)),
                 digest: Sha256::digest(candidate.source.as_bytes()).into(),
+                injected: candidate.injected,
+                schema: OnceLock::new(),
             })
         })
         .collect();
@@ -290,6 +320,67 @@ mod tests {
             catalog.tools_text,
             r#"{"name":"s_a","inputSchema":{}},{"name":"s_b","inputSchema":{"type":"object"},"x":1.0}"#
         );
+    }
+
+    #[test]
+    fn a_broken_schema_harms_only_its_tool() {
+        let found = discovery(&[
+            r#"{"name":"good","inputSchema":{"properties":{"a":{}}}}"#,
+            r#"{"name":"bad","inputSchema":{"properties":{"a":{"type":"strnig"}}}}"#,
+            r##"{"name":"torn","inputSchema":{"properties":{"_atlas_user":{},"b":{"$ref":"#/properties/_atlas_user"}}}}"##,
+        ]);
+        let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
+        assert_eq!(names(&catalog), ["s_good"]);
+        let reasons: Vec<&str> = catalog.set_aside.iter().map(|aside| &*aside.reason).collect();
+        assert_eq!(
+            reasons,
+            [
+                "its schema is broken: `properties/a/type` must be a type's name",
+                "without the parameters that the gateway supplies, its schema refers to `#/properties/_atlas_user`, which is not there",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_gateway_supplies_is_not_listed_and_the_digest_is_the_servers() {
+        let source = r#"{"title": "T", "name":"who","inputSchema":{ "properties":{"_atlas_user":{}, "a":{"x":1.0}} },"x": [1, 2]}"#;
+        let catalog = admit(&Arc::new(entry("s")), &discovery(&[source]), &Naming::default(), &|_| false);
+        let tool = &catalog.tools[0];
+        assert_eq!(
+            catalog.tools_text,
+            r#"{"title":"T","name":"s_who","inputSchema":{ "properties":{"a":{"x":1.0}} },"x":[1, 2]}"#
+        );
+        assert_eq!(tool.digest, <[u8; 32]>::from(Sha256::digest(source)));
+        assert!(tool.injected.as_ref().is_some_and(|injected| injected.hides("_atlas_user")));
+    }
+
+    /// Not a check but a measurement: `cargo test --release -- --ignored --nocapture ten_thousand`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn ten_thousand_tools_are_admitted() {
+        let tools: Vec<RawJson> = (0..10_000)
+            .map(|n| {
+                let parameters: Vec<String> = (0..8)
+                    .map(|p| format!(r#""parameter_{p}":{{"type":"string","description":"{}"}}"#, "words ".repeat(12)))
+                    .collect();
+                let text = format!(
+                    r#"{{"name":"tool_{n}","description":"Does {n}","inputSchema":{{"type":"object","properties":{{{}}},"required":["parameter_0"]}}}}"#,
+                    parameters.join(",")
+                );
+                RawJson::parse(text).expect("JSON")
+            })
+            .collect();
+        let found = Discovery { tools, ..Discovery::default() };
+        for _ in 0..3 {
+            let start = std::time::Instant::now();
+            let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
+            println!(
+                "{} tools, {} bytes: {:?}",
+                catalog.tools.len(),
+                catalog.tools_text.len(),
+                start.elapsed()
+            );
+        }
     }
 
     #[test]

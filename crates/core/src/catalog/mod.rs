@@ -1,6 +1,7 @@
 //! The catalog: what all servers offer, as one immutable snapshot.
 
 mod admission;
+mod hidden;
 mod index;
 mod listing;
 mod naming;
@@ -8,6 +9,7 @@ mod snapshot;
 mod tool;
 
 pub use admission::{ServerCatalog, SetAside, admit};
+pub use hidden::{Companion, Fit, IdentityArgument, Injected, MCP_DATA};
 pub use index::{Lookup, NameIndex};
 pub use listing::{ListBytes, ListKind};
 pub use naming::{Naming, NamingStyle};

@@ -5,6 +5,7 @@ use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
 use super::tool::{Offer, Tool};
 use crate::caller::{Caller, Groups};
+use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::permission::{Permission, on_server};
 use bytes::{Bytes, BytesMut};
@@ -13,6 +14,8 @@ use std::sync::{Arc, Mutex};
 
 /// How many views' lists are kept; beyond that the cache starts anew.
 const MAX_VIEWS: usize = 256;
+/// How many views' `_mcp_data` is kept; it may be large.
+const MAX_TOLD: usize = 16;
 
 /// What all servers offer, at one revision.
 #[derive(Debug, Default)]
@@ -22,13 +25,14 @@ pub struct Catalog {
     servers: BTreeMap<ServerName, Arc<ServerCatalog>>,
     index: NameIndex,
     lists: Mutex<HashMap<(ListKind, String), Arc<ListBytes>>>,
+    told: Mutex<HashMap<String, RawJson>>,
 }
 
 impl Catalog {
     /// A snapshot of these servers.
     pub fn new(revision: u64, servers: BTreeMap<ServerName, Arc<ServerCatalog>>) -> Self {
         let index = NameIndex::of(servers.values());
-        Self { revision, servers, index, lists: Mutex::default() }
+        Self { revision, servers, index, lists: Mutex::default(), told: Mutex::default() }
     }
 
     /// All servers' parts, by name. For the gateway's own use: nobody's rights are applied.
@@ -111,6 +115,24 @@ impl Catalog {
         }
         lists.insert(view, list.clone());
         list
+    }
+}
+
+impl Catalog {
+    /// What tools are told of this caller's view of the catalog, made once per view and snapshot.
+    pub(crate) fn told(&self, caller: &Caller, make: impl FnOnce() -> RawJson) -> RawJson {
+        let view = view_of(caller);
+        let told = || self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(known) = told().get(&view) {
+            return known.clone();
+        }
+        let made = make(); // Without the lock: others need not wait.
+        let mut told = told();
+        if told.len() >= MAX_TOLD {
+            told.clear();
+        }
+        told.insert(view, made.clone());
+        made
     }
 }
 

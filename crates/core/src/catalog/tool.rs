@@ -1,9 +1,11 @@
 //! A tool and the other things a server offers.
 
+use super::hidden::Injected;
 use crate::json::RawJson;
 use crate::names::ServerName;
+use crate::schema::{PublicSchema, SchemaFault};
 use crate::server::ServerEntry;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a server said it offers, each definition as it sent it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,10 +35,14 @@ pub struct Tool {
     pub name: Box<str>,
     /// The name clients see.
     pub exposed: Box<str>,
-    /// The definition clients see: the server's, under the exposed name.
+    /// The definition clients see: the server's, under the exposed name, without what the gateway supplies.
     pub definition: RawJson,
     /// SHA-256 of the definition as the server sent it.
     pub digest: [u8; 32],
+    /// The arguments it declares that the gateway supplies or completes; most tools have none.
+    pub injected: Option<Box<Injected>>,
+    /// The schema clients see, compiled when the tool is first called.
+    pub(super) schema: OnceLock<Box<Result<PublicSchema, SchemaFault>>>,
 }
 
 impl Tool {
@@ -45,7 +51,13 @@ impl Tool {
         &self.server.name
     }
 
-    /// The schema of its arguments.
+    /// What it takes from its callers, ready to be asked.
+    pub fn public_schema(&self) -> Result<&PublicSchema, &SchemaFault> {
+        let compiled = self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema())));
+        (**compiled).as_ref()
+    }
+
+    /// The schema of its arguments, as clients see it.
     pub fn input_schema(&self) -> RawJson {
         self.definition.member("inputSchema").unwrap_or_else(RawJson::empty_object)
     }

@@ -266,8 +266,9 @@ impl Following {
 
     fn finish(&mut self, outcome: Result<Answer, Problem>) -> Final {
         match outcome {
-            Ok(Answer::Result { result, era, facts }) => {
-                Final::Result(translate::result(&result, era, facts, &self.client, self.method))
+            Ok(Answer::Result { result, era, facts, warnings }) => {
+                let result = translate::result(&result, era, facts, &self.client, self.method);
+                Final::Result(translate::warned(result, &warnings))
             }
             Ok(Answer::Stream { stream, era }) => {
                 Final::Stream(stream, translate::stream_prefix(era, &self.client))

@@ -2,8 +2,9 @@
 
 use super::client::Client;
 use bytes::Bytes;
+use toolbooth_core::call::Warning;
 use toolbooth_core::fault::Problem;
-use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object};
+use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
 use toolbooth_engine::ResultFacts;
 use toolbooth_upstream::peer::Reading;
 use toolbooth_wire::codes::{
@@ -33,6 +34,20 @@ pub fn result(result: &RawJson, from: Era, facts: ResultFacts, client: &Client, 
             for_revision(result, ResultFacts { odd_structure: false, ..facts }, client.revision, method)
         }
     }
+}
+
+/// Where a result tells what was left out of its call.
+pub const WARNINGS: &str = "toolbooth/warnings";
+
+/// Adds warnings to a result's `_meta`. Without any the result stays the very same.
+pub fn warned(result: RawJson, warnings: &[Warning]) -> RawJson {
+    if warnings.is_empty() || !result.is_object() {
+        return result;
+    }
+    let meta = result.member("_meta").filter(RawJson::is_object).unwrap_or_else(RawJson::empty_object);
+    let meta = with_members(&meta, &[(WARNINGS, RawJson::from_value(warnings))]);
+    let with = meta.and_then(|meta| with_members(&result, &[("_meta", meta)]));
+    with.unwrap_or(result)
 }
 
 /// Adds what every modern result has and a server may have left out.
@@ -204,6 +219,25 @@ mod tests {
         let list = RawJson::parse(format!("{{\"tools\":[]{LIST_END}")).expect("JSON");
         let info = list.at(&["_meta", toolbooth_wire::meta::SERVER_INFO]).expect("our own description");
         assert_eq!(info.as_str(), toolbooth_upstream::connection::our_info().as_str());
+    }
+
+    #[test]
+    fn warnings_stand_beside_what_a_server_says() {
+        let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
+        let some = [Warning::Reserved("username".into())];
+        let told = r#""toolbooth/warnings":["argument \"username\" was dropped: the gateway supplies it"]"#;
+        let cases = [
+            (r#"{"content":[ ]}"#, format!(r#"{{"content":[ ],"_meta":{{{told}}}}}"#)),
+            (
+                r#"{"_meta":{"a":1,"toolbooth/warnings":["forged"]},"b":2}"#,
+                format!(r#"{{"_meta":{{"a":1,{told}}},"b":2}}"#),
+            ),
+            ("7", "7".to_owned()),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(warned(json(given), &some).as_str(), expected);
+            assert_eq!(warned(json(given), &[]).as_str(), given);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use toolbooth_core::call::Incoming;
+use toolbooth_core::call::{Incoming, Warning};
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
@@ -30,6 +30,9 @@ pub struct CallBody {
 pub struct CallView {
     /// The tool's result, as its server gave it.
     pub result: RawJson,
+    /// What was left out of the call; mostly nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }
 
 fn bad_body(message: String) -> Problem {
@@ -68,8 +71,8 @@ pub async fn call(
         reading: Reading::Whole,
     };
     match rest.door.engine.call(request, &CallLink::silent()).await? {
-        Answer::Result { result, .. } => {
-            Ok(Json(CallView { result: toolbooth_wire::meta::strip_modern(&result) }))
+        Answer::Result { result, warnings, .. } => {
+            Ok(Json(CallView { result: toolbooth_wire::meta::strip_modern(&result), warnings }))
         }
         Answer::Error(error) => Err(Problem {
             code: "call.server-error",
@@ -86,7 +89,7 @@ pub async fn call(
             }
             text.pop(); // The closing brace of the envelope.
             let result = RawJson::parse(text).map_err(|error| bad_body(error.to_string()))?;
-            Ok(Json(CallView { result }))
+            Ok(Json(CallView { result, warnings: Vec::new() }))
         }
         Answer::InputRequired { server, .. } => Err(Problem {
             code: "call.needs-client",

@@ -151,7 +151,7 @@ pub fn tool(name: &str, description: &str, properties: Value) -> Value {
     json!({
         "name": name,
         "description": description,
-        "inputSchema": {"type": "object", "properties": properties},
+        "inputSchema": {"type": "object", "properties": properties, "additionalProperties": true},
     })
 }
 

@@ -1,0 +1,168 @@
+//! Files: a name that the caller gave becomes an address that the tool's server can fetch.
+
+use super::{InjectionContext, Injector};
+use crate::call::CallFault;
+use crate::caller::Caller;
+use crate::catalog::Companion;
+use crate::cursor::{Cursor, Kind};
+use crate::json::{Member, RawJson};
+use crate::names::ServerName;
+use crate::schema::shortened;
+use std::fmt;
+use std::sync::Arc;
+
+/// The most files that one argument may name.
+const MAX_FILES: usize = 256;
+
+/// An address with a token in it. It is not shown to anybody but the server it is for.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedUrl(String);
+
+impl SignedUrl {
+    /// Takes an address that was signed.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self(url.into())
+    }
+
+    /// The address.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SignedUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SignedUrl(…)")
+    }
+}
+
+/// Why a file has no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFault {
+    /// The caller has no file of that name.
+    Unknown,
+    /// The caller has, but it cannot be handed out now.
+    Unavailable,
+}
+
+/// Knows callers' files.
+pub trait FileBook: Send + Sync {
+    /// A temporary address of the file that `name` means for this caller, for one server and one call.
+    fn url_for(
+        &self,
+        caller: &Caller,
+        name: &str,
+        server: &ServerName,
+        call: &str,
+    ) -> Result<SignedUrl, FileFault>;
+}
+
+/// What becomes of a name that is no file of the caller's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownName {
+    /// The call is refused, so that a model can correct it.
+    #[default]
+    Refused,
+    /// The name goes to the server as it came.
+    PassThrough,
+}
+
+/// Replaces names of files by addresses.
+pub struct Files {
+    book: Arc<dyn FileBook>,
+    unknown: UnknownName,
+}
+
+impl Files {
+    /// With this book.
+    pub fn new(book: Arc<dyn FileBook>, unknown: UnknownName) -> Self {
+        Self { book, unknown }
+    }
+
+    fn find(
+        &self,
+        context: &InjectionContext<'_>,
+        argument: &str,
+        name: &str,
+        call: &str,
+    ) -> Result<String, CallFault> {
+        let tool = context.tool.exposed.to_string();
+        match self.book.url_for(context.caller, name, &context.tool.server.name, call) {
+            Ok(url) => Ok(url.expose().to_owned()),
+            Err(FileFault::Unknown) if self.unknown == UnknownName::PassThrough => Ok(name.to_owned()),
+            Err(FileFault::Unknown) => Err(CallFault::UnknownFile {
+                name: tool,
+                argument: argument.to_owned(),
+                file: shortened(name, 80),
+            }),
+            Err(FileFault::Unavailable) => {
+                Err(CallFault::FileUnavailable { name: tool, file: shortened(name, 80) })
+            }
+        }
+    }
+}
+
+impl Injector for Files {
+    fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault> {
+        let Some(injected) = context.tool.injected.as_ref().filter(|injected| !injected.files.is_empty())
+        else {
+            return Ok(Vec::new());
+        };
+        let mut supplied: Vec<Member> = Vec::new();
+        let call = (context.moment.call_id)();
+        // Companions of several arguments would overwrite each other: the first one has them.
+        let beside = |supplied: &mut Vec<Member>, companion: Companion, value: RawJson| {
+            let known = |member: &Member| member.key == companion.name();
+            if injected.companions.contains(&companion) && !supplied.iter().any(known) {
+                supplied.push(Member { key: companion.name().to_owned(), value });
+            }
+        };
+        for argument in &injected.files {
+            let Some(value) = context.arguments.member(argument) else { continue };
+            let key = argument.to_string();
+            match Cursor::new(value.as_str(), 0).kind() {
+                Kind::Text => {
+                    let name = value.string().unwrap_or_default();
+                    let url = RawJson::from_value(&self.find(context, argument, &name, &call)?);
+                    beside(&mut supplied, Companion::OriginalFilename, value.clone());
+                    beside(&mut supplied, Companion::FileUrl, url.clone());
+                    supplied.push(Member { key, value: url });
+                }
+                Kind::Array => {
+                    let urls = RawJson::from_value(&self.find_all(context, argument, &value, &call)?);
+                    beside(&mut supplied, Companion::OriginalFileNames, value.clone());
+                    beside(&mut supplied, Companion::FileUrls, urls.clone());
+                    supplied.push(Member { key, value: urls });
+                }
+                // Whatever else the schema lets through names no file.
+                _ => {}
+            }
+        }
+        Ok(supplied)
+    }
+}
+
+impl Files {
+    fn find_all(
+        &self,
+        context: &InjectionContext<'_>,
+        argument: &str,
+        names: &RawJson,
+        call: &str,
+    ) -> Result<Vec<String>, CallFault> {
+        let names = names.elements().unwrap_or_default();
+        let no_file = |file: String| CallFault::UnknownFile {
+            name: context.tool.exposed.to_string(),
+            argument: argument.to_owned(),
+            file,
+        };
+        if names.len() > MAX_FILES {
+            return Err(no_file(format!("{} files, over the limit of {MAX_FILES}", names.len())));
+        }
+        let one = |name: &RawJson| match name.string() {
+            Some(name) => self.find(context, argument, &name, call),
+            None => Err(no_file(shortened(name.as_str(), 80))),
+        };
+        names.iter().map(one).collect()
+    }
+}

@@ -1,0 +1,28 @@
+//! The caller's identity, for tools that declare a parameter for it.
+
+use super::{InjectionContext, Injector};
+use crate::call::CallFault;
+use crate::catalog::Fit;
+use crate::json::{Member, RawJson};
+
+/// Supplies the caller's user, as the door established it.
+#[derive(Debug, Default)]
+pub struct Identity;
+
+impl Injector for Identity {
+    fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault> {
+        let Some(injected) = &context.tool.injected else { return Ok(Vec::new()) };
+        let one = |argument: &crate::catalog::IdentityArgument| match argument.fit {
+            Fit::Text => {
+                let value = RawJson::from_value(&*context.caller.user);
+                Ok(Member { key: argument.name.to_string(), value })
+            }
+            // Without an identity the server would act for nobody, or for whom it pleases.
+            Fit::Other => Err(CallFault::IdentityNotText {
+                name: context.tool.exposed.to_string(),
+                argument: argument.name.to_string(),
+            }),
+        };
+        injected.identity.iter().map(one).collect()
+    }
+}

@@ -1,0 +1,322 @@
+//! A cursor over text that is known to be JSON: one pass, no tree, and every place in the text is known.
+//!
+//! It never panics: on text that is no JSON after all it ends early and finds less.
+
+use memchr::memchr2;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// What kind of value stands somewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the kinds of JSON are the documentation")]
+pub enum Kind {
+    Object,
+    Array,
+    Text,
+    Number,
+    Boolean,
+    Null,
+}
+
+impl Kind {
+    /// The kind with its article, for sentences.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Object => "an object",
+            Self::Array => "an array",
+            Self::Text => "a string",
+            Self::Number => "a number",
+            Self::Boolean => "a boolean",
+            Self::Null => "null",
+        }
+    }
+}
+
+/// A place in a text of JSON, before a value.
+#[derive(Debug, Clone)]
+pub struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+/// One member of an object, by its places in the text.
+#[derive(Debug, Clone)]
+pub struct Spot<'a> {
+    /// The decoded key.
+    pub key: Cow<'a, str>,
+    /// Where the member stands: from its key's quote to its value's end.
+    pub whole: Range<usize>,
+    /// Where its value stands.
+    pub value: Range<usize>,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor before the value that stands at `at`.
+    pub fn new(text: &'a str, at: usize) -> Self {
+        Self { text, at }
+    }
+
+    /// Where the cursor stands.
+    pub fn place(&self) -> usize {
+        self.at
+    }
+
+    fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while self.byte().is_some_and(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    /// The kind of the value that comes.
+    pub fn kind(&mut self) -> Kind {
+        self.skip_space();
+        match self.byte() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::Text,
+            Some(b't' | b'f') => Kind::Boolean,
+            Some(b'n') | None => Kind::Null,
+            _ => Kind::Number,
+        }
+    }
+
+    /// Passes over a string and gives what it says.
+    pub fn text(&mut self) -> Cow<'a, str> {
+        let Range { start, end } = self.skip();
+        decoded(self.text.get(start + 1..end.saturating_sub(1)).unwrap_or_default())
+    }
+
+    /// Passes over the value that comes and tells where it stood.
+    pub fn skip(&mut self) -> Range<usize> {
+        self.skip_space();
+        let from = self.at;
+        let bytes = self.text.as_bytes();
+        let mut depth = 0_usize;
+        while let Some(byte) = self.byte() {
+            match byte {
+                b'"' => {
+                    self.at = string_end(bytes, self.at + 1);
+                    if depth == 0 {
+                        break;
+                    }
+                }
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' => {
+                    if depth == 0 {
+                        break;
+                    }
+                    depth -= 1;
+                    self.at += 1;
+                    if depth == 0 {
+                        break;
+                    }
+                }
+                b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' if depth == 0 => break,
+                _ => self.at += 1,
+            }
+        }
+        from..self.at
+    }
+
+    /// Goes through the members of the object that comes. `visit` passes over each value.
+    pub fn members<E>(
+        &mut self,
+        mut visit: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.open();
+        while self.more(b'}') {
+            let key = self.text();
+            self.pass(b':');
+            let before = self.at;
+            visit(self, key)?;
+            if self.at == before {
+                self.skip();
+            }
+            self.pass(b',');
+        }
+        Ok(())
+    }
+
+    /// Goes through the elements of the array that comes. `visit` passes over each.
+    pub fn elements<E>(&mut self, mut visit: impl FnMut(&mut Self) -> Result<(), E>) -> Result<(), E> {
+        self.open();
+        while self.more(b']') {
+            let before = self.at;
+            visit(self)?;
+            if self.at == before {
+                self.skip();
+            }
+            self.pass(b',');
+        }
+        Ok(())
+    }
+
+    /// The members of the object that comes.
+    pub fn spots(&mut self) -> Vec<Spot<'a>> {
+        let mut spots = Vec::new();
+        if self.kind() != Kind::Object {
+            return spots;
+        }
+        self.open();
+        while self.more(b'}') {
+            let from = self.at;
+            let key = self.text();
+            self.pass(b':');
+            let value = self.skip();
+            spots.push(Spot { key, whole: from..value.end, value });
+            self.pass(b',');
+        }
+        spots
+    }
+
+    /// Where the elements of the array that comes stand.
+    pub fn places(&mut self) -> Vec<Range<usize>> {
+        let mut places = Vec::new();
+        if self.kind() != Kind::Array {
+            return places;
+        }
+        self.open();
+        while self.more(b']') {
+            places.push(self.skip());
+            self.pass(b',');
+        }
+        places
+    }
+
+    fn open(&mut self) {
+        self.skip_space();
+        self.at = (self.at + 1).min(self.text.len());
+    }
+
+    /// Whether another entry comes; passes over the end if none does.
+    fn more(&mut self, end: u8) -> bool {
+        self.skip_space();
+        match self.byte() {
+            Some(byte) if byte == end => {
+                self.at += 1;
+                false
+            }
+            // Not JSON after all: nothing more is found.
+            Some(b'}' | b']' | b',' | b':') | None => {
+                self.at = self.text.len();
+                false
+            }
+            Some(_) => true,
+        }
+    }
+
+    fn pass(&mut self, wanted: u8) {
+        self.skip_space();
+        if self.byte() == Some(wanted) {
+            self.at += 1;
+        }
+    }
+}
+
+/// The place behind the closing quote of a string whose first character is at `from`.
+fn string_end(bytes: &[u8], mut from: usize) -> usize {
+    while let Some(found) = bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        if bytes[from + found] == b'"' {
+            return from + found + 1;
+        }
+        from += found + 2;
+    }
+    bytes.len()
+}
+
+/// A key or text as readers see it: two spellings of one text are the same text.
+fn decoded(spelled: &str) -> Cow<'_, str> {
+    if !spelled.contains('\\') {
+        return Cow::Borrowed(spelled);
+    }
+    match serde_json::from_str::<String>(&format!("\"{spelled}\"")) {
+        Ok(text) => Cow::Owned(text),
+        Err(_) => Cow::Borrowed(spelled),
+    }
+}
+
+/// The text without these places.
+pub fn without(text: &str, mut cuts: Vec<Range<usize>>) -> String {
+    cuts.sort_by_key(|cut| cut.start);
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for cut in cuts {
+        out.push_str(text.get(from..cut.start.max(from)).unwrap_or_default());
+        from = from.max(cut.end);
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
+    out
+}
+
+/// Which places to cut so that some entries of an object or array go, each with one comma.
+pub fn cuts(entries: &[Range<usize>], mut goes: impl FnMut(usize) -> bool) -> Vec<Range<usize>> {
+    let mut cuts = Vec::new();
+    let mut kept_before = false;
+    for (index, entry) in entries.iter().enumerate() {
+        if !goes(index) {
+            kept_before = true;
+        } else if kept_before {
+            cuts.push(entries[index - 1].end..entry.end);
+        } else {
+            let end = entries.get(index + 1).map_or(entry.end, |next| next.start);
+            cuts.push(entry.start..end);
+        }
+    }
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn entries_go_with_one_comma_and_nothing_else_changes() {
+        let text = r#" { "a" : 1 ,"b":[1, {"x":"}\""}], "c\u0041": null }"#;
+        let cases = [
+            (&["a"][..], r#" { "b":[1, {"x":"}\""}], "c\u0041": null }"#),
+            (&["b"], r#" { "a" : 1, "c\u0041": null }"#),
+            (&["cA"], r#" { "a" : 1 ,"b":[1, {"x":"}\""}] }"#),
+            (&["a", "b"], r#" { "c\u0041": null }"#),
+            (&["b", "cA"], r#" { "a" : 1 }"#),
+            (&["a", "b", "cA"], r#" {  }"#),
+            (&[], text),
+        ];
+        for (gone, expected) in cases {
+            let spots = Cursor::new(text, 0).spots();
+            let places: Vec<_> = spots.iter().map(|spot| spot.whole.clone()).collect();
+            let left = without(text, cuts(&places, |index| gone.contains(&&*spots[index].key)));
+            assert_eq!(left, expected, "{gone:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_reader_finds(keys in prop::collection::btree_set("[a-c\"\\\\é]{0,3}", 0..6), value in "[a-c\"\\\\{}\\[\\],:]{0,8}") {
+            let object: serde_json::Map<String, serde_json::Value> = keys.iter()
+                .map(|key| (key.clone(), serde_json::json!([value, { key: [1.5, value] }]))).collect();
+            let text = serde_json::to_string_pretty(&object).expect("JSON");
+            let spots = Cursor::new(&text, 0).spots();
+            prop_assert_eq!(spots.len(), object.len());
+            for (spot, (key, value)) in spots.iter().zip(&object) {
+                prop_assert_eq!(&spot.key, key);
+                let found: serde_json::Value = serde_json::from_str(&text[spot.value.clone()]).expect("JSON");
+                prop_assert_eq!(&found, value);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[{}\\[\\]\",:\\\\au0-9é ]{0,40}") {
+            let _ = Cursor::new(&text, 0).spots();
+            let _ = Cursor::new(&text, 0).places();
+            let _ = Cursor::new(&text, 0).text();
+        }
+    }
+}
