@@ -116,7 +116,7 @@ impl Reply {
         let text = |key: &str| document[key].as_str().map(str::to_owned);
         let Some(code) = text("code") else { return Err(self.stranger()) };
         let exit = match code.as_str() {
-            "call.refused" => Exit::Refused,
+            "call.refused" | "call.compliance" | "auth.admin-only" | "persona.unknown" => Exit::Refused,
             "call.held" => Exit::Held,
             _ => Exit::Failed,
         };

@@ -5,9 +5,11 @@
 pub mod call;
 pub mod caller;
 pub mod catalog;
+pub mod compliance;
 pub mod fault;
 pub mod json;
 pub mod names;
 pub mod permission;
+pub mod persona;
 pub mod secret;
 pub mod server;

@@ -27,6 +27,14 @@ pub enum CallFault {
         /// What came.
         found: &'static str,
     },
+    /// The caller's level of data and the server's may not meet.
+    #[error("`{name}` is not for data of the level `{level}`")]
+    Compliance {
+        /// The tool.
+        name: String,
+        /// The caller's level.
+        level: String,
+    },
     /// A policy said no.
     #[error("`{name}` was refused: {reason}")]
     Refused {
@@ -43,6 +51,7 @@ impl Fault for CallFault {
             Self::UnknownTool { .. } => "call.unknown-tool",
             Self::AmbiguousName { .. } => "call.ambiguous-name",
             Self::ArgumentsNotObject { .. } => "call.arguments-not-object",
+            Self::Compliance { .. } => "call.compliance",
             Self::Refused { .. } => "call.refused",
         }
     }
@@ -56,6 +65,9 @@ impl Fault for CallFault {
             Self::UnknownTool { .. } => Some("`toolbooth tools list` shows the tools you may use".into()),
             Self::AmbiguousName { .. } => Some("use one of the exposed names".into()),
             Self::ArgumentsNotObject { .. } => Some("give `arguments` as {\"name\": value, …}".into()),
+            Self::Compliance { .. } => {
+                Some("`compliance.levels` says in `allowed_with` which levels may be used".into())
+            }
             Self::Refused { .. } => None,
         }
     }
