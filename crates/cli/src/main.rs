@@ -1,6 +1,7 @@
 //! `toolbooth`: the one binary. Roles are subcommands; `main` only chooses.
 
 mod arguments;
+mod callers;
 mod commands;
 mod conformance_client;
 mod demo;

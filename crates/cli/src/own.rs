@@ -1,6 +1,7 @@
 //! A gateway of a command's own, for as long as the command runs: the same engine and the same REST
 //! routes as a running one, but no socket.
 
+use crate::callers;
 use crate::failure::Failure;
 use crate::gateway;
 use crate::progress::while_waiting;
@@ -63,13 +64,9 @@ impl Own {
             }
         }
         let engine = gateway::engine_of(&loaded, sources, store, plans).await.map_err(Failure::failed)?;
-        // Nobody else can reach it, so whoever runs the command is its owner.
-        let door = gateway::door(
-            engine.clone(),
-            &loaded.settings,
-            gateway::owner(sources),
-            CancellationToken::new(),
-        );
+        // Nobody else can reach it, and whoever can read the store needs no leave: they are its owner.
+        let owner = callers::owner(&loaded, sources).map_err(Failure::usage)?;
+        let door = gateway::door(engine.clone(), &loaded.settings, owner, CancellationToken::new());
         let router = rest::router(Rest { door, reload: no_reload() });
         Ok(Self { engine, router, loaded })
     }

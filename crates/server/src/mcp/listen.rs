@@ -7,8 +7,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use toolbooth_core::catalog::ListKind;
+use toolbooth_core::catalog::{Catalog, ListKind, ServerCatalog};
 use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
+use toolbooth_core::permission::{Permission, on_server};
 use toolbooth_engine::Change;
 use toolbooth_wire::codes::INVALID_PARAMS;
 use toolbooth_wire::envelope::write_notification;
@@ -75,16 +76,20 @@ impl Filter {
         writer.finish()
     }
 
-    fn wants(&self, change: &Change, client: &Client) -> bool {
+    fn wants(&self, change: &Change, client: &Client, catalog: &Catalog) -> bool {
         match change {
             Change::List(ListKind::Tools) => self.tools,
             Change::List(ListKind::Prompts) => self.prompts,
             Change::List(ListKind::Resources | ListKind::Templates) => self.resources,
-            Change::Resource { params, .. } => {
+            Change::Resource { params, server } => {
                 let uri = params.member("uri");
                 let uri = uri.as_ref().and_then(RawJson::string).unwrap_or_default();
-                self.uris.contains(&*uri)
-                    || client.session.as_ref().is_some_and(|session| session.is_subscribed(&uri))
+                let wanted = self.uris.contains(&*uri)
+                    || client.session.as_ref().is_some_and(|session| session.is_subscribed(&uri));
+                // Another server may use the same URI, one that this caller does not know of.
+                let known =
+                    |part: &Arc<ServerCatalog>| on_server(&client.caller, &part.entry) == Permission::Granted;
+                wanted && catalog.servers().get(server).is_some_and(known)
             }
         }
     }
@@ -136,7 +141,7 @@ impl Listening {
                 () = self.door.stop.cancelled() => return None,
             };
             match change {
-                Ok(change) if self.filter.wants(&change, &self.client) => {
+                Ok(change) if self.filter.wants(&change, &self.client, &self.door.engine.catalog()) => {
                     let params = match &change {
                         Change::Resource { params, .. } => Some(params.clone()),
                         Change::List(_) => None,

@@ -4,9 +4,11 @@ mod calls;
 mod problem;
 mod servers;
 mod tools;
+mod who;
 
 use crate::mcp::Door;
 use axum::Router;
+use axum::middleware;
 use axum::routing::{get, post};
 use std::future::Future;
 use std::pin::Pin;
@@ -31,9 +33,12 @@ pub struct Rest {
 
 /// The routes.
 pub fn router(rest: Rest) -> Router {
-    Router::new()
+    let open = Router::new()
         .route("/health", get(servers::health))
         .route("/ready", get(servers::ready))
+        .route("/.well-known/oauth-protected-resource", get(servers::described))
+        .route("/.well-known/oauth-protected-resource/{*path}", get(servers::described));
+    let known = Router::new()
         .route("/servers", get(servers::list))
         .route("/servers/reload", post(servers::reload))
         .route("/servers/{name}", get(servers::show))
@@ -42,6 +47,6 @@ pub fn router(rest: Rest) -> Router {
         .route("/tools", get(tools::list))
         .route("/tools/{name}", get(tools::show))
         .route("/tools/{name}/call", post(calls::call))
-        .fallback(problem::not_found)
-        .with_state(rest)
+        .route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));
+    open.merge(known).fallback(problem::not_found).with_state(rest)
 }

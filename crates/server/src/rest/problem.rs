@@ -14,7 +14,9 @@ impl From<Problem> for ProblemDocument {
             ("call.unknown-tool" | "server.unknown" | "tool.unknown" | "request.not-found", _) => {
                 StatusCode::NOT_FOUND
             }
-            ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => StatusCode::FORBIDDEN,
+            ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {
+                StatusCode::FORBIDDEN
+            }
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
             (_, Blame::Caller) => StatusCode::BAD_REQUEST,
             (_, Blame::Upstream) => StatusCode::BAD_GATEWAY,
