@@ -33,7 +33,7 @@ pub fn identity(loaded: &Loaded, sources: &Sources) -> Result<Identity, Problem>
     let mode = match auth.mode {
         AuthMode::Local => Mode::Local,
         AuthMode::Header => header(auth)?,
-        AuthMode::Token => return Err(not_built()),
+        AuthMode::Token => Mode::Token,
         AuthMode::Jwt => jwt(auth, http.clone())?,
     };
     let resource = Resource {
@@ -45,15 +45,6 @@ pub fn identity(loaded: &Loaded, sources: &Sources) -> Result<Identity, Problem>
         issuer: auth.jwt.issuer.clone().filter(|_| auth.mode == AuthMode::Jwt),
     };
     Ok(Identity::new(mode, &operator(sources), directory(loaded, http)?, resource))
-}
-
-fn not_built() -> Problem {
-    Problem {
-        code: "auth.not-built",
-        blame: Blame::Gateway,
-        message: "`auth.mode = \"token\"` is not built into this version".into(),
-        hint: Some("use `header` or `jwt`".into()),
-    }
 }
 
 /// The user whom the gateway runs as, and who alone can open its local socket.

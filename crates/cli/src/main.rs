@@ -4,6 +4,7 @@ mod arguments;
 mod callers;
 mod commands;
 mod conformance_client;
+mod credentials;
 mod demo;
 mod exit;
 mod failure;

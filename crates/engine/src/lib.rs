@@ -15,6 +15,7 @@ pub mod plan;
 pub mod record;
 pub mod state;
 mod subscriptions;
+pub mod tokens;
 
 pub use answer::{Answer, ResultFacts};
 pub use call::CallRequest;
@@ -24,3 +25,4 @@ pub use engine::{Engine, Options};
 pub use inquiry::Inquiry;
 pub use plan::{ServerPlan, Standing};
 pub use subscriptions::SubscribeError;
+pub use tokens::{MadeToken, NewToken};

@@ -11,12 +11,14 @@ mod proxy;
 mod refusal;
 mod remember;
 mod service;
+mod token;
 
 pub use directory::Directory;
 pub use metadata::{Challenge, Resource, persona_of};
 pub use proxy::Proxy;
 pub use refusal::Unidentified;
 pub use service::GroupService;
+pub use token::TokenBook;
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
@@ -24,6 +26,7 @@ use remember::Remembered;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio::sync::broadcast;
 use toolbooth_core::caller::Caller;
 
 /// The header by which a caller picks a persona.
@@ -42,6 +45,8 @@ pub enum Mode {
     Local,
     /// A trusted proxy names the user.
     Header(Proxy),
+    /// Tokens that the gateway made itself.
+    Token,
     /// Signed tokens of an identity provider.
     Jwt(Box<jwt::Jwt>),
 }
@@ -91,6 +96,7 @@ pub struct Identity {
     owner: Arc<Caller>,
     directory: ArcSwap<Directory>,
     remembered: Remembered,
+    taken_back: broadcast::Sender<Arc<str>>,
     /// How the gateway describes itself to clients that look for a way in.
     pub resource: Resource,
 }
@@ -104,6 +110,7 @@ impl Identity {
             owner: Arc::new(Caller::owner(operator)),
             directory: ArcSwap::from_pointee(directory),
             remembered: Remembered::default(),
+            taken_back: broadcast::channel(64).0,
             resource,
         }
     }
@@ -119,13 +126,24 @@ impl Identity {
         self.remembered.forget();
     }
 
-    /// Forgets who was identified: a credential was taken back.
-    pub fn forget(&self) {
+    /// A credential of this user was taken back: from now on everybody is looked at anew, and the user's open
+    /// streams end.
+    pub fn take_back(&self, user: &str) {
         self.remembered.forget();
+        let _ = self.taken_back.send(user.into());
     }
 
-    /// The caller behind a knock: the one way in, for every door.
-    pub async fn identify(&self, knock: Knock<'_>) -> Result<Arc<Caller>, Unidentified> {
+    /// Users whose credentials are taken back, from now on.
+    pub fn taken_back(&self) -> broadcast::Receiver<Arc<str>> {
+        self.taken_back.subscribe()
+    }
+
+    /// The caller behind a knock: the one way in, for every door. The book holds the gateway's own tokens.
+    pub async fn identify(
+        &self,
+        knock: Knock<'_>,
+        book: &dyn TokenBook,
+    ) -> Result<Arc<Caller>, Unidentified> {
         let wish = Wish::of(knock)?;
         if matches!(self.mode, Mode::Local) {
             return match wish {
@@ -145,6 +163,7 @@ impl Identity {
         let since = self.remembered.generation();
         let claimed = match (kind, &self.mode) {
             ("token", Mode::Jwt(jwt)) => jwt.check(shown, SystemTime::now()).await?,
+            ("token", _) => token::check(book, shown, SystemTime::now()).await?,
             // The operator is nobody special here: a user of that name, with groups by the configuration.
             _ => Claimed { user: shown.to_owned(), ..Claimed::default() },
         };
@@ -158,6 +177,11 @@ impl Identity {
     /// The same caller through another persona, for requests that name one later than their headers do.
     pub fn through(&self, caller: &Arc<Caller>, persona: &str) -> Result<Arc<Caller>, Unidentified> {
         self.directory.load().through(caller, persona)
+    }
+
+    /// Whether there is a persona of this name at all.
+    pub fn knows_persona(&self, name: &str) -> bool {
+        self.directory.load().personas.contains_key(name)
     }
 
     /// The names of the personas that a caller may pick.

@@ -7,10 +7,13 @@ use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use toolbooth_core::caller::{Admin, Standing};
+use toolbooth_core::fault::Problem;
 use toolbooth_core::persona::{Inherit, Persona};
 use toolbooth_core::secret::SecretText;
+use toolbooth_core::token::TokenRecord;
 use toolbooth_upstream::oauth::{Http, HttpError};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -20,6 +23,60 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
             .append(HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap());
     }
     headers
+}
+
+/// A gateway that made no tokens.
+struct NoBook;
+
+#[async_trait]
+impl TokenBook for NoBook {
+    async fn find(&self, _: &str) -> Result<Option<TokenRecord>, Problem> {
+        Ok(None)
+    }
+}
+
+/// A gateway with one token, `good`, that somebody may change.
+struct Book(Mutex<TokenRecord>);
+
+#[async_trait]
+impl TokenBook for Book {
+    async fn find(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem> {
+        let record = self.0.lock().unwrap().clone();
+        Ok((TokenRecord::hash_of(bearer) == record.hash).then_some(record))
+    }
+}
+
+#[tokio::test]
+async fn a_token_counts_until_it_is_taken_back() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as i64;
+    let record = TokenRecord {
+        id: "1".into(),
+        hash: TokenRecord::hash_of("good"),
+        user: "ann".into(),
+        groups: vec!["ops".into()],
+        persona: Some("dev".into()),
+        note: None,
+        created_ms: 0,
+        expires_ms: Some(now + 60_000),
+        revoked_ms: None,
+    };
+    let book = Book(Mutex::new(record.clone()));
+    let identity = Identity::new(Mode::Token, "me", directory(), Resource::default());
+    let identify = async |token: &str, persona| {
+        let headers = headers(&[("authorization", &format!("Bearer {token}"))]);
+        identity.identify(Knock::Http { headers: &headers, persona }, &book).await
+    };
+    let ann = identify("good", None).await.unwrap();
+    assert_eq!((&*ann.user, ann.persona_name()), ("ann", Some("dev")));
+    assert!(ann.groups.contains("ops") && ann.groups.contains("staff"), "the token's groups and the file's");
+    assert!(identify("good", Some("dev")).await.is_ok());
+    assert_eq!(identify("good", Some("audit")).await, Err(Unidentified::persona("audit")), "it is bound");
+    assert_eq!(identify("bad", None).await, Err(Unidentified::Refused));
+    *book.0.lock().unwrap() = record.revoke(now);
+    identity.take_back("ann");
+    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "at once");
+    *book.0.lock().unwrap() = TokenRecord { expires_ms: Some(now), ..record };
+    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "its time is over");
 }
 
 fn directory() -> Directory {
@@ -63,7 +120,7 @@ async fn a_proxy_is_believed_by_its_secret_alone() {
         (&[("authorization", "Bearer x"), user], Err(Unidentified::Missing)),
     ];
     for (shown, expected) in cases {
-        let found = identity.identify(Knock::Http { headers: &headers(shown), persona: None }).await;
+        let found = identity.identify(Knock::Http { headers: &headers(shown), persona: None }, &NoBook).await;
         let found = found.map(|caller| caller.user.to_string());
         assert_eq!(found, expected.map(str::to_owned), "{shown:?}");
     }
@@ -75,13 +132,13 @@ async fn rights_come_from_the_directory() {
     let as_user = |user| headers(&[("x-user-email", user), ("x-proxy-secret", "let me in")]);
     let identify = async |user| {
         let headers = as_user(user);
-        identity.identify(Knock::Http { headers: &headers, persona: None }).await.unwrap()
+        identity.identify(Knock::Http { headers: &headers, persona: None }, &NoBook).await.unwrap()
     };
     let (ann, root, bob) = (identify("ann").await, identify("root").await, identify("bob").await);
     assert!(ann.groups.contains("staff") && ann.groups.contains("users") && !ann.groups.contains("keepers"));
     assert_eq!([ann.admin, root.admin, bob.admin], [Admin::No, Admin::Yes, Admin::No]);
     assert_eq!(ann.standing, Standing::Guest);
-    let socket = identity.identify(Knock::Socket { persona: None }).await.unwrap();
+    let socket = identity.identify(Knock::Socket { persona: None }, &NoBook).await.unwrap();
     assert_eq!((&*socket.user, socket.admin, socket.standing), ("me", Admin::No, Standing::Guest));
     assert!(Arc::ptr_eq(&ann, &identify("ann").await), "remembered for a moment");
     identity.set_directory(Directory::default());
@@ -108,7 +165,7 @@ async fn unknown_and_forbidden_personas_read_the_same() {
     ];
     for (identity, persona, more, expected) in cases {
         let headers = headers(&[&shown, more].concat());
-        let found = identity.identify(Knock::Http { headers: &headers, persona }).await;
+        let found = identity.identify(Knock::Http { headers: &headers, persona }, &NoBook).await;
         let found = found.map(|caller| caller.persona_name().map(str::to_owned));
         let expected = expected.map(|name| name.map(str::to_owned)).map_err(Unidentified::persona);
         assert_eq!(found, expected, "{persona:?} {more:?}");

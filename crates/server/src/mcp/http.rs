@@ -33,7 +33,7 @@ use toolbooth_wire::{Era, Id, Message, Notification, Revision, mirror, strict};
 /// Serves one request to the endpoint.
 pub async fn serve(door: Arc<Door>, request: Request<Incoming>, persona: Option<&str>) -> Response<Body> {
     let knock = Knock::Http { headers: request.headers(), persona };
-    let caller = match door.identity.identify(knock).await {
+    let caller = match door.identify(knock).await {
         Ok(caller) => caller,
         Err(unidentified) => return turned_away(&door, &unidentified, &request),
     };

@@ -180,7 +180,7 @@ impl Connection {
     /// Who is at the other end of the socket, by the configuration as it is now.
     async fn caller(&self) -> Result<Arc<Caller>, RpcError> {
         let knock = Knock::Socket { persona: self.persona.get().map(String::as_str) };
-        let identified = self.door.identity.identify(knock).await;
+        let identified = self.door.identify(knock).await;
         identified.map_err(|unidentified| RpcError::new(INVALID_PARAMS, unidentified.to_string()))
     }
 

@@ -104,6 +104,7 @@ pub struct Listening {
     /// The id of the request that opened it; legacy streams have none.
     id: Option<Id>,
     changes: broadcast::Receiver<Change>,
+    taken_back: broadcast::Receiver<Arc<str>>,
     first: Option<Bytes>,
     subscribed: Vec<String>,
 }
@@ -112,6 +113,7 @@ impl Listening {
     /// Opens a stream. Resources are subscribed to at their servers.
     pub async fn open(door: &Arc<Door>, client: &Client, mut filter: Filter, id: Option<Id>) -> Self {
         let changes = door.engine.changes();
+        let taken_back = door.identity.taken_back();
         let mut subscribed = Vec::new();
         for uri in filter.uris.clone() {
             match door.engine.subscribe(&client.caller, &client.facts, &uri).await {
@@ -119,8 +121,16 @@ impl Listening {
                 Err(_) => drop(filter.uris.remove(&uri)),
             }
         }
-        let mut listening =
-            Self { door: door.clone(), client: client.clone(), filter, id, changes, first: None, subscribed };
+        let mut listening = Self {
+            door: door.clone(),
+            client: client.clone(),
+            filter,
+            id,
+            changes,
+            taken_back,
+            first: None,
+            subscribed,
+        };
         if listening.id.is_some() {
             let mut params = ObjectWriter::default();
             params.raw("notifications", &listening.filter.acknowledged());
@@ -139,6 +149,11 @@ impl Listening {
             let change = tokio::select! {
                 change = self.changes.recv() => change,
                 () = self.door.stop.cancelled() => return None,
+                // Whoever lost a credential asks anew, and is let in by another one or not at all.
+                user = self.taken_back.recv() => match user {
+                    Ok(user) if *user != *self.client.caller.user => continue,
+                    _ => return None,
+                },
             };
             match change {
                 Ok(change) if self.filter.wants(&change, &self.client, &self.door.engine.catalog()) => {

@@ -3,13 +3,14 @@
 mod calls;
 mod problem;
 mod servers;
+mod tokens;
 mod tools;
 mod who;
 
 use crate::mcp::Door;
 use axum::Router;
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,6 +45,9 @@ pub fn router(rest: Rest) -> Router {
         .route("/servers/{name}", get(servers::show))
         .route("/servers/{name}/{action}", post(servers::act))
         .route("/servers/{name}/logs", get(servers::logs))
+        .route("/me", get(who::me))
+        .route("/tokens", get(tokens::list).post(tokens::create))
+        .route("/tokens/{id}", delete(tokens::revoke))
         .route("/tools", get(tools::list))
         .route("/tools/{name}", get(tools::show))
         .route("/tools/{name}/call", post(calls::call))

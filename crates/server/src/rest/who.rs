@@ -3,13 +3,15 @@
 use super::Rest;
 use super::problem::ProblemDocument;
 use crate::identify::{Knock, Unidentified};
+use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use http::request::Parts;
+use serde_json::{Value, json};
 use std::sync::Arc;
-use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::caller::{Admin, Caller, Groups};
 use toolbooth_core::fault::{Blame, Problem};
 
 /// The caller of a request.
@@ -21,7 +23,7 @@ pub struct Keeper(pub Arc<Caller>);
 /// Finds out who asks before anything else is looked at.
 pub async fn identified(State(rest): State<Rest>, mut request: Request, next: Next) -> Response {
     let knock = Knock::Http { headers: request.headers(), persona: None };
-    match rest.door.identity.identify(knock).await {
+    match rest.door.identify(knock).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -75,4 +77,20 @@ pub fn through(
 ) -> Result<Arc<Caller>, ProblemDocument> {
     let Some(persona) = persona else { return Ok(caller) };
     rest.door.identity.through(&caller, persona).map_err(|refused| Problem::of(&refused).into())
+}
+
+/// `GET /me`: who the gateway takes the caller for.
+pub async fn me(State(rest): State<Rest>, Who(caller): Who) -> Json<Value> {
+    let groups: Option<Vec<&String>> = match &caller.groups {
+        Groups::All => None,
+        Groups::Named(names) => Some(names.iter().collect()),
+    };
+    Json(json!({
+        "user": &*caller.user,
+        "groups": groups.map_or_else(|| json!("all"), |groups| json!(groups)),
+        "admin": caller.admin == Admin::Yes,
+        "persona": caller.persona_name(),
+        "personas": rest.door.identity.personas(&caller),
+        "compliance_level": caller.compliance_level.as_ref().map(|level| &*level.name),
+    }))
 }
