@@ -21,6 +21,7 @@ More options of every command:
   --env-file FILE          Variables, loaded first
   --data-dir DIR           Where state is kept
   --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
+  --token TOKEN            The token for --url; others can see it there, TOOLBOOTH_TOKEN they cannot
 
 Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 refused, 4 held, 5 gateway unreachable.";
 
@@ -70,6 +71,11 @@ pub struct Global {
     pub data_dir: Option<PathBuf>,
     #[arg(long = "set", global = true, value_name = "KEY=VALUE", hide = true)]
     pub set: Vec<String>,
+    #[arg(long, global = true, value_name = "TOKEN", hide = true)]
+    pub token: Option<String>,
+    /// A persona: a named, narrower view of the tools.
+    #[arg(long, global = true, value_name = "NAME", display_order = 903)]
+    pub persona: Option<String>,
     /// Print JSON for programs.
     #[arg(long, global = true, display_order = 901)]
     pub json: bool,
@@ -104,6 +110,10 @@ pub enum Command {
     Config(commands::config::ConfigArguments),
     /// Make the running gateway read its configuration again.
     Reload,
+    /// Make, list and take back tokens of this gateway.
+    Tokens(commands::tokens::TokensArguments),
+    /// Keep the token of a gateway elsewhere for all commands.
+    Login(commands::login::LoginArguments),
     /// Let the servers of a project folder run.
     Trust(commands::trust::TrustArguments),
     /// Find out what is wrong, and how to put it right.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use toolbooth_config::settings::{AuthMode, NamingStyle as ConfiguredStyle};
+use toolbooth_config::settings::NamingStyle as ConfiguredStyle;
 use toolbooth_config::{Loaded, ServerConfigState, Settings, Sources};
 use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
@@ -186,33 +186,6 @@ pub async fn engine_of(
     Engine::start(options, store, surroundings(settings, sources), plans)
         .await
         .map_err(|error| Problem::of(&error))
-}
-
-/// Who calls, by the settings. What is not built refuses to start rather than let everyone in.
-pub fn identity(settings: &Settings, sources: &Sources) -> Result<Identity, Problem> {
-    if settings.auth.mode != AuthMode::Local {
-        return Err(Problem {
-            code: "auth.not-built",
-            blame: Blame::Gateway,
-            message: "only `auth.mode = \"local\"` is built into this version".into(),
-            hint: Some("remove `auth.mode`, and listen on loopback".into()),
-        });
-    }
-    if !settings.listen.is_loopback() {
-        return Err(Problem {
-            code: "auth.local-beyond-loopback",
-            blame: Blame::Gateway,
-            message: format!("in `local` mode everyone who can reach {} would be you", settings.listen.0),
-            hint: Some("listen on 127.0.0.1".into()),
-        });
-    }
-    Ok(owner(sources))
-}
-
-/// Everyone who can reach the gateway is its owner.
-pub fn owner(sources: &Sources) -> Identity {
-    let user = sources.env.get("USER").filter(|user| !user.is_empty()).cloned();
-    Identity::local(&user.unwrap_or_else(|| nix::unistd::getuid().to_string()))
 }
 
 /// The MCP door of a gateway.

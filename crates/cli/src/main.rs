@@ -1,8 +1,10 @@
 //! `toolbooth`: the one binary. Roles are subcommands; `main` only chooses.
 
 mod arguments;
+mod callers;
 mod commands;
 mod conformance_client;
+mod credentials;
 mod demo;
 mod exit;
 mod failure;

@@ -1,6 +1,7 @@
 //! A gateway of a command's own, for as long as the command runs: the same engine and the same REST
 //! routes as a running one, but no socket.
 
+use crate::callers;
 use crate::failure::Failure;
 use crate::gateway;
 use crate::progress::while_waiting;
@@ -19,6 +20,7 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::server::Restart;
 use toolbooth_engine::engine::Managed;
 use toolbooth_engine::{Engine, Standing};
+use toolbooth_server::identify::PERSONA_HEADER;
 use toolbooth_server::rest::{self, Reload, Rest};
 use toolbooth_store::{Store, StoreUrl};
 use toolbooth_upstream::{ServerState, Supervised};
@@ -47,12 +49,26 @@ pub struct Own {
     router: Router,
     /// The configuration it was made from.
     pub loaded: Loaded,
+    /// The persona it is asked through.
+    pub persona: Option<String>,
+}
+
+/// Whether what a command does must outlast it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// It must: without the store there is nothing to do.
+    Needed,
+    /// It would be nice.
+    IfPossible,
 }
 
 impl Own {
     /// Starts a gateway in which no server runs until it is wanted.
-    pub async fn start(sources: &Sources, loaded: Loaded) -> Result<Self, Failure> {
-        let store = open_store(&loaded).await?;
+    pub async fn start(sources: &Sources, loaded: Loaded, keeping: Keeping) -> Result<Self, Failure> {
+        let store = match keeping {
+            Keeping::IfPossible => open_store(&loaded).await?,
+            Keeping::Needed => gateway::open_store(&loaded.settings).await.map_err(Failure::failed)?,
+        };
         let mut plans = gateway::plans(&loaded);
         for plan in &mut plans {
             if let Standing::Run(entry, _) = &mut plan.standing {
@@ -63,15 +79,11 @@ impl Own {
             }
         }
         let engine = gateway::engine_of(&loaded, sources, store, plans).await.map_err(Failure::failed)?;
-        // Nobody else can reach it, so whoever runs the command is its owner.
-        let door = gateway::door(
-            engine.clone(),
-            &loaded.settings,
-            gateway::owner(sources),
-            CancellationToken::new(),
-        );
+        // Nobody else can reach it, and whoever can read the store needs no leave: they are its owner.
+        let owner = callers::owner(&loaded, sources).map_err(Failure::usage)?;
+        let door = gateway::door(engine.clone(), &loaded.settings, owner, CancellationToken::new());
         let router = rest::router(Rest { door, reload: no_reload() });
-        Ok(Self { engine, router, loaded })
+        Ok(Self { engine, router, loaded, persona: None })
     }
 
     /// Connects servers and waits until each is connected or known not to be.
@@ -122,10 +134,12 @@ impl Own {
 
     /// Asks something.
     pub async fn ask(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Reply, Failure> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::CONTENT_TYPE, "application/json")
+        let mut request =
+            Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
+        if let Some(persona) = &self.persona {
+            request = request.header(PERSONA_HEADER, persona);
+        }
+        let request = request
             .body(axum::body::Body::new(Full::new(body.unwrap_or_default())))
             .map_err(|error| inside(&error.to_string()))?;
         let response = match self.router.clone().oneshot(request).await {

@@ -1,10 +1,11 @@
 //! The gateway a command talks to: the named one, the running one, or one of its own for the moment.
 
 use crate::arguments::Global;
+use crate::credentials::Credentials;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::gateway;
-use crate::own::{Own, Wanted, not_running};
+use crate::own::{Keeping, Own, Wanted, not_running};
 use crate::presence::Presence;
 use crate::progress::while_waiting;
 use crate::remote::{Remote, Reply};
@@ -37,6 +38,15 @@ impl Reach {
         Self::own(global, &sources, loaded).await
     }
 
+    /// Like `open`, for what must be kept: a store that forgets will not do.
+    pub async fn open_lasting(global: &Global) -> Result<Self, Failure> {
+        if let Some(running) = Self::running(global).await? {
+            return Ok(running);
+        }
+        let (sources, loaded) = gateway::load(global)?;
+        Ok(Self::Own(Box::new(Own::start(&sources, loaded, Keeping::Needed).await?)))
+    }
+
     /// Finds the gateway to talk to, and fails where none runs.
     pub async fn demand(global: &Global) -> Result<Self, Failure> {
         Self::running(global).await?.ok_or_else(|| Failure::failed(not_running()))
@@ -52,23 +62,30 @@ impl Reach {
                 "{word}: the configuration has {errors}; `toolbooth config check` shows them\n"
             ));
         }
-        Ok(Self::Own(Box::new(Own::start(sources, loaded).await?)))
+        let mut own = Own::start(sources, loaded, Keeping::IfPossible).await?;
+        own.persona = global.persona.clone();
+        Ok(Self::Own(Box::new(own)))
     }
 
     /// The gateway that was named or that runs on this data folder.
     pub async fn running(global: &Global) -> Result<Option<Self>, Failure> {
-        let token = std::env::var("TOOLBOOTH_TOKEN").ok().filter(|token| !token.is_empty());
-        if let Some(url) = &global.url {
-            return Ok(Some(Self::Running(Remote::at(url, token)?)));
-        }
         let sources = gateway::sources(global).map_err(Failure::usage)?;
+        let remote_at = |url: &str| {
+            let mut remote = Remote::at(url)?;
+            remote.set_token(given_token(global).or_else(|| Credentials::of(&sources).find(&remote.url)));
+            remote.set_persona(global.persona.clone());
+            Ok::<_, Failure>(remote)
+        };
+        if let Some(url) = &global.url {
+            return Ok(Some(Self::Running(remote_at(url)?)));
+        }
         let Some(presence) = Presence::find(&gateway::data_dir(&sources)) else { return Ok(None) };
         // Somebody who names files means those, not the ones of a gateway that reads others.
         let named = gateway::named(&sources);
         if !named.is_empty() && named != presence.named {
             return Ok(None);
         }
-        let remote = Remote::at(&presence.url, token)?;
+        let remote = remote_at(&presence.url)?;
         Ok(lives(&remote).await.then_some(Self::Running(remote)))
     }
 
@@ -83,6 +100,12 @@ impl Reach {
     pub async fn get(&self, path: &str) -> Result<Value, Failure> {
         let body = while_waiting("waiting for an answer", self.ask(Method::GET, path, None)).await?.good()?;
         read(&body)
+    }
+
+    /// Asks for something to be taken away.
+    pub async fn delete(&self, path: &str) -> Result<Value, Failure> {
+        let asked = self.ask(Method::DELETE, path, None);
+        read(&while_waiting("waiting for an answer", asked).await?.good()?)
     }
 
     /// Asks for something to be done, and says what while that takes; the answer is left unread.
@@ -105,6 +128,12 @@ impl Reach {
     }
 }
 
+/// The token that the command line or the environment gives.
+pub fn given_token(global: &Global) -> Option<String> {
+    let token = global.token.clone().or_else(|| std::env::var("TOOLBOOTH_TOKEN").ok());
+    token.filter(|token| !token.is_empty())
+}
+
 /// Whether an error is about settings: a broken server is shown where servers are.
 fn concerns_settings(loaded: &Loaded, finding: &Finding) -> bool {
     let of_server = finding.key.as_deref().is_some_and(|key| key == "servers" || key.starts_with("servers."));
@@ -120,7 +149,7 @@ fn concerns_settings(loaded: &Loaded, finding: &Finding) -> bool {
 /// number in it may be another process's.
 pub async fn living(data_dir: &Path) -> Option<Presence> {
     let presence = Presence::find(data_dir)?;
-    let remote = Remote::at(&presence.url, None).ok()?;
+    let remote = Remote::at(&presence.url).ok()?;
     lives(&remote).await.then_some(presence)
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
+use toolbooth_server::identify::PERSONA_HEADER;
 use toolbooth_upstream::http::{Client, Origin};
 
 /// How long a gateway may take to accept a connection.
@@ -25,6 +26,7 @@ pub struct Remote {
     pub url: String,
     base: String,
     token: Option<SecretText>,
+    persona: Option<String>,
 }
 
 /// What a gateway answered.
@@ -37,7 +39,7 @@ pub struct Reply {
 
 impl Remote {
     /// The gateway at a URL, such as `http://127.0.0.1:8665`.
-    pub fn at(url: &str, token: Option<String>) -> Result<Self, Failure> {
+    pub fn at(url: &str) -> Result<Self, Failure> {
         // A bare host and port is what the greeting of `serve` makes people type.
         let whole = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
         let origin = Origin::parse(&whole).map_err(|_| {
@@ -50,12 +52,17 @@ impl Remote {
         let path = origin.path.trim_end_matches('/');
         let base = path.strip_suffix("/mcp").unwrap_or(path).to_owned();
         let url = format!("{}://{}{base}", origin.scheme, origin.authority);
-        Ok(Self {
-            client: Client::new(origin, CONNECT),
-            url,
-            base,
-            token: token.map(|token| SecretText::expanded("${TOOLBOOTH_TOKEN}", token)),
-        })
+        Ok(Self { client: Client::new(origin, CONNECT), url, base, token: None, persona: None })
+    }
+
+    /// Shows this token from now on.
+    pub fn set_token(&mut self, token: Option<String>) {
+        self.token = token.map(|token| SecretText::expanded("${TOOLBOOTH_TOKEN}", token));
+    }
+
+    /// Asks through this persona from now on.
+    pub fn set_persona(&mut self, persona: Option<String>) {
+        self.persona = persona;
     }
 
     /// Asks something.
@@ -70,6 +77,9 @@ impl Remote {
         }
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
+        }
+        if let Some(persona) = &self.persona {
+            request = request.header(PERSONA_HEADER, persona);
         }
         let request = request
             .body(Full::new(body.unwrap_or_default()))
@@ -116,7 +126,8 @@ impl Reply {
         let text = |key: &str| document[key].as_str().map(str::to_owned);
         let Some(code) = text("code") else { return Err(self.stranger()) };
         let exit = match code.as_str() {
-            "call.refused" => Exit::Refused,
+            "call.refused" | "call.compliance" | "auth.admin-only" | "persona.unknown" => Exit::Refused,
+            "auth.required" | "auth.refused" => Exit::Unreachable,
             "call.held" => Exit::Held,
             _ => Exit::Failed,
         };

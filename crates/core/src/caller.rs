@@ -1,6 +1,8 @@
 //! Who calls, and what their client said about itself.
 
+use crate::compliance::Level;
 use crate::json::RawJson;
+use crate::persona::Persona;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,8 +16,12 @@ pub struct Caller {
     pub user: Arc<str>,
     /// The groups the user is in.
     pub groups: Groups,
+    /// Whether the user looks after the gateway.
+    pub admin: Admin,
     /// The view the caller has chosen, if any.
-    pub persona: Option<Arc<str>>,
+    pub persona: Option<Arc<Persona>>,
+    /// The level of data the caller handles, if one is named.
+    pub compliance_level: Option<Arc<Level>>,
     /// The client session the call belongs to, if there is one.
     pub session: Option<Arc<str>>,
     /// How the caller's processes are told from other callers'.
@@ -29,6 +35,15 @@ pub enum Standing {
     Owner,
     /// Anybody else.
     Guest,
+}
+
+/// Whether a caller looks after the gateway: tokens, reloads, servers, logs. It adds no tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admin {
+    /// The caller does.
+    Yes,
+    /// The caller only uses it.
+    No,
 }
 
 /// The groups of a caller.
@@ -56,10 +71,27 @@ impl Caller {
         Self {
             user: user.into(),
             groups: Groups::All,
+            admin: Admin::Yes,
             persona: None,
+            compliance_level: None,
             session: None,
             standing: Standing::Owner,
         }
+    }
+
+    /// Somebody else, in these groups and with no other rights.
+    pub fn guest(user: impl Into<Arc<str>>, groups: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            groups: Groups::Named(Arc::new(groups.into_iter().collect())),
+            admin: Admin::No,
+            standing: Standing::Guest,
+            ..Self::owner(user)
+        }
+    }
+
+    /// The name of the chosen view.
+    pub fn persona_name(&self) -> Option<&str> {
+        self.persona.as_deref().map(Persona::name)
     }
 }
 

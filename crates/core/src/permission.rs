@@ -1,6 +1,11 @@
 //! The one decision: what a caller may see and use. Every list and every call asks here.
+//!
+//! Whoever passes has been let through by the server's groups, by its personas, and by the list of the
+//! persona the caller picked. A persona only ever takes away.
 
 use crate::caller::Caller;
+use crate::catalog::{Offer, Tool};
+use crate::persona::Persona;
 use crate::server::ServerEntry;
 
 /// The answer to "may this caller use this?". What is hidden must look as if it did not exist.
@@ -12,31 +17,78 @@ pub enum Permission {
     Hidden,
 }
 
-/// Decides on everything that belongs to one server: any of its groups admits.
+/// How much of a server a caller may see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All that it offers.
+    Whole,
+    /// What the caller's persona names.
+    Part,
+    /// Nothing.
+    Nothing,
+}
+
+/// Decides on a server as such: any of its groups admits, and it is shared or of the caller's persona.
 pub fn on_server(caller: &Caller, server: &ServerEntry) -> Permission {
-    if server.enabled && server.groups.iter().any(|group| caller.groups.contains(group)) {
-        Permission::Granted
-    } else {
-        Permission::Hidden
+    let admitted = server.groups.iter().any(|group| caller.groups.contains(group));
+    let persona = caller.persona_name();
+    let belongs = server.personas.is_empty() || server.personas.iter().any(|name| Some(&**name) == persona);
+    if server.enabled && admitted && belongs { Permission::Granted } else { Permission::Hidden }
+}
+
+/// Decides on one tool.
+pub fn on_tool(caller: &Caller, tool: &Tool) -> Permission {
+    on_one(caller, &tool.server, &tool.name, &tool.exposed)
+}
+
+/// Decides on one prompt, resource or template.
+pub fn on_offer(caller: &Caller, offer: &Offer) -> Permission {
+    on_one(caller, &offer.server, &offer.key, &offer.exposed)
+}
+
+/// How much of a server's offer a caller may see, without a look at every name.
+pub fn extent(caller: &Caller, server: &ServerEntry) -> Extent {
+    match (on_server(caller, server), caller.persona.as_deref()) {
+        (Permission::Hidden, _) => Extent::Nothing,
+        (Permission::Granted, None) => Extent::Whole,
+        (Permission::Granted, Some(persona)) if persona.takes_whole_server(&server.personas) => Extent::Whole,
+        (Permission::Granted, Some(_)) => Extent::Part,
+    }
+}
+
+fn on_one(caller: &Caller, server: &ServerEntry, own: &str, exposed: &str) -> Permission {
+    match extent(caller, server) {
+        Extent::Whole => Permission::Granted,
+        Extent::Part
+            if caller.persona.as_deref().is_some_and(|p| p.names(server.name.as_str(), own, exposed)) =>
+        {
+            Permission::Granted
+        }
+        Extent::Part | Extent::Nothing => Permission::Hidden,
+    }
+}
+
+/// Decides whether a caller may take up a persona: any of its groups admits, and without groups everybody.
+pub fn on_persona(caller: &Caller, persona: &Persona) -> Permission {
+    match persona.groups() {
+        Some(groups) if !groups.iter().any(|group| caller.groups.contains(group)) => Permission::Hidden,
+        _ => Permission::Granted,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::{Groups, Standing};
+    use crate::persona::Inherit;
     use crate::server::tests::entry;
     use std::sync::Arc;
 
+    fn texts(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
     #[test]
     fn any_group_admits_and_none_admits_nobody() {
-        let ann = |groups: &[&str]| Caller {
-            user: "ann".into(),
-            groups: Groups::Named(Arc::new(groups.iter().map(|g| (*g).to_owned()).collect())),
-            persona: None,
-            session: None,
-            standing: Standing::Guest,
-        };
         let cases: [(&[&str], &[&str], Permission); 5] = [
             (&["users"], &[], Permission::Granted),
             (&["staff"], &[], Permission::Hidden),
@@ -46,11 +98,54 @@ mod tests {
         ];
         for (admitted, groups, expected) in cases {
             let mut server = entry("s");
-            server.groups = admitted.iter().map(|g| (*g).to_owned()).collect();
-            assert_eq!(on_server(&ann(groups), &server), expected, "{admitted:?} {groups:?}");
+            server.groups = texts(admitted);
+            let ann = Caller::guest("ann", texts(groups));
+            assert_eq!(on_server(&ann, &server), expected, "{admitted:?} {groups:?}");
         }
         let mut server = entry("s");
         server.groups = vec![];
         assert_eq!(on_server(&Caller::owner("me"), &server), Permission::Hidden);
+    }
+
+    #[test]
+    fn a_persona_takes_away_and_never_adds() {
+        use Permission::{Granted, Hidden};
+        type Case =
+            (&'static str, &'static [&'static str], Option<&'static [&'static str]>, Inherit, Permission);
+        // Groups of the server, its personas, the persona's list, what it inherits.
+        let cases: [Case; 14] = [
+            ("users", &[], None, Inherit::Nothing, Hidden),
+            ("users", &[], None, Inherit::Shared, Granted),
+            ("users", &[], Some(&[]), Inherit::Nothing, Hidden),
+            ("users", &[], Some(&["fs_read"]), Inherit::Nothing, Granted),
+            ("users", &[], Some(&["fs.re*"]), Inherit::Nothing, Granted),
+            ("users", &[], Some(&["mcp.fs.read"]), Inherit::Nothing, Granted),
+            ("users", &[], Some(&["mcp_fs_*"]), Inherit::Nothing, Granted),
+            ("users", &[], Some(&["read"]), Inherit::Nothing, Hidden), // any server could call a tool so
+            ("users", &[], Some(&["git_*"]), Inherit::Nothing, Hidden),
+            ("users", &[], Some(&["git_*"]), Inherit::Shared, Granted),
+            ("users", &["dev"], None, Inherit::Shared, Granted),
+            ("users", &["dev"], Some(&["git_*"]), Inherit::Shared, Hidden),
+            ("users", &["ops"], Some(&["*"]), Inherit::Shared, Hidden), // another persona's
+            ("staff", &[], Some(&["*"]), Inherit::Shared, Hidden),      // not a right of the caller's
+        ];
+        for (group, personas, list, inherit, expected) in cases {
+            let mut server = entry("fs");
+            server.groups = texts(&[group]);
+            server.personas = texts(personas);
+            let tool = Tool::bare(Arc::new(server), "read", "fs_read");
+            let list = list.map(texts);
+            let mut caller = Caller::guest("ann", []);
+            let alone = on_tool(&caller, &tool);
+            caller.persona =
+                Some(Arc::new(Persona::new("dev", list.as_deref(), inherit, None).expect("globs")));
+            assert_eq!(on_tool(&caller, &tool), expected, "{group} {personas:?} {list:?} {inherit:?}");
+            if alone == Hidden && personas.is_empty() {
+                assert_eq!(expected, Hidden, "a persona adds nothing");
+            }
+        }
+        let mut server = entry("fs");
+        server.personas = texts(&["dev"]);
+        assert_eq!(on_server(&Caller::owner("me"), &server), Hidden, "without its persona it is not there");
     }
 }

@@ -4,8 +4,10 @@ use crate::answer::Answer;
 use crate::dispatch::{Rounds, put_questions};
 use crate::engine::Engine;
 use std::sync::Arc;
+use toolbooth_core::call::CallFault;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::Offer;
+use toolbooth_core::compliance::{Meeting, meet};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{Member, RawJson, with_members};
 use toolbooth_core::names::ServerName;
@@ -123,10 +125,7 @@ impl Engine {
 
     fn template_server(&self, uri: &str, caller: &Caller) -> Option<ServerName> {
         let catalog = self.catalog();
-        let exact = catalog
-            .visible(caller)
-            .find(|server| server.templates.iter().chain(&server.resources).any(|offer| &*offer.key == uri))
-            .map(|server| server.entry.name.clone());
+        let exact = catalog.listed_resource(uri, caller).map(|server| server.entry.name.clone());
         exact.or_else(|| self.servers_of_resource(uri, caller).into_iter().next())
     }
 
@@ -139,6 +138,17 @@ impl Engine {
         link: &CallLink,
     ) -> Result<Answer, Problem> {
         let supervised = self.server(server).map_err(|error| Problem::of(&error))?;
+        if meet(&inquiry.caller, &supervised.entry) == Meeting::Forbidden {
+            return Err(Problem::of(&CallFault::Compliance {
+                name: server.to_string(),
+                level: inquiry
+                    .caller
+                    .compliance_level
+                    .as_ref()
+                    .map(|level| level.name.to_string())
+                    .unwrap_or_default(),
+            }));
+        }
         let allowed = supervised.entry.timeout;
         let forwarding = self.forward_rounds(server, method, params, inquiry, link);
         match tokio::time::timeout(allowed.max(self.options().max_call), forwarding).await {

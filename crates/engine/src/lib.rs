@@ -16,6 +16,7 @@ pub mod plan;
 pub mod record;
 pub mod state;
 mod subscriptions;
+pub mod tokens;
 
 pub use answer::{Answer, ResultFacts};
 pub use call::CallRequest;
@@ -26,3 +27,4 @@ pub use inquiry::Inquiry;
 pub use newcomers::Gathered;
 pub use plan::{ServerPlan, Standing};
 pub use subscriptions::SubscribeError;
+pub use tokens::{MadeToken, NewToken};

@@ -1,6 +1,7 @@
 //! Listening: connections in, each request to its door.
 
 use crate::body::Body;
+use crate::identify::persona_of;
 use crate::mcp::{self, Door};
 use axum::Router;
 use http::{Request, Response};
@@ -171,9 +172,9 @@ async fn answer(doors: Doors, request: Request<Incoming>) -> Response<Body> {
         *response.status_mut() = away.status;
         return response;
     }
-    let path = request.uri().path();
-    if path == "/mcp" || path == "/mcp/" {
-        return mcp::http::serve(doors.door, request).await;
+    if let Some(persona) = persona_of(request.uri().path()) {
+        let persona = persona.map(str::to_owned);
+        return mcp::http::serve(doors.door, request, persona.as_deref()).await;
     }
     let answered = doors.rest.oneshot(request.map(axum::body::Body::new)).await;
     match answered {

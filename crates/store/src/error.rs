@@ -85,6 +85,14 @@ pub enum StoreError {
         /// The call.
         call_id: Uuid,
     },
+    /// Another record has this name.
+    #[error("there is another {what} `{name}` already")]
+    Taken {
+        /// What there is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
     /// Too much is kept already.
     #[error("the store holds as many {what} as it may")]
     Full {
@@ -143,6 +151,7 @@ impl Fault for StoreError {
             Self::Unfit { .. } => "store.unfit",
             Self::Conflict { .. } => "store.conflict",
             Self::NoIntent { .. } => "store.no-intent",
+            Self::Taken { .. } => "store.taken",
             Self::Full { .. } => "store.full",
             Self::Closed => "store.closed",
         }
@@ -178,6 +187,7 @@ impl Fault for StoreError {
                 Trouble::Other => "look into the gateway's log for the database's own words".into(),
             },
             Self::Full { .. } => "wait until some expire, or use `sqlite:PATH`".into(),
+            Self::Taken { .. } => "choose another name".into(),
             Self::Unfit { .. } | Self::Conflict { .. } | Self::NoIntent { .. } | Self::Closed => return None,
         };
         Some(hint)

@@ -13,15 +13,17 @@ mod sqlite;
 mod url;
 
 pub use error::{StoreError, Trouble};
-pub use limits::{MAX_OPEN_INTENTS, MAX_PAYLOAD_BYTES, MAX_RECENT_CALLS, Retention};
+pub use limits::{MAX_OPEN_INTENTS, MAX_PAYLOAD_BYTES, MAX_RECENT_CALLS, MAX_TOKENS, Retention};
 pub use memory::MemoryStore;
-pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome, OutcomeKind};
+pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
 pub use sqlite::SqliteStore;
+pub use toolbooth_core::outcome::OutcomeKind;
 pub use url::{StoreUrl, StoreUrlError};
 
 use async_trait::async_trait;
 use std::sync::Arc;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::token::TokenRecord;
 
 /// Keeps what must outlive the process; shared by every part of the gateway as `Arc<dyn Store>`.
 #[async_trait]
@@ -69,7 +71,19 @@ pub trait Store: Send + Sync {
     /// A caller must refuse expired handles itself, since their nonces are forgotten.
     async fn use_nonce(&self, nonce: &[u8], expires_at_ms: i64) -> Result<NonceUse, StoreError>;
 
-    /// Drops expired nonces, and closed calls beyond the retention.
+    /// Keeps a token; the same again is fine, another under its id or hash is `store.taken`.
+    async fn add_token(&self, token: TokenRecord) -> Result<(), StoreError>;
+
+    /// The token with this hash, also one that is expired or revoked: ask its `standing`.
+    async fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<TokenRecord>, StoreError>;
+
+    /// Every token, oldest first; at most `MAX_TOKENS`.
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError>;
+
+    /// Revokes a token and returns it; the first revocation stands. `None`: there is no such token.
+    async fn revoke_token(&self, id: &str, at_ms: i64) -> Result<Option<TokenRecord>, StoreError>;
+
+    /// Drops expired nonces, and closed calls and dead tokens beyond the retention.
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError>;
 
     /// Waits until everything written before is durable.

@@ -3,6 +3,7 @@
 use crate::StoreError;
 use crate::records::{DiscoveryRecord, Intent, Outcome};
 use std::time::Duration;
+use toolbooth_core::token::TokenRecord;
 
 /// The most bytes one server's discovery may have.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
@@ -11,9 +12,14 @@ pub const MAX_RECENT_CALLS: u32 = 1_000;
 /// The most open intents one reading returns.
 pub const MAX_OPEN_INTENTS: u32 = 10_000;
 
+/// The most tokens that are kept; dead ones count until they are purged.
+pub const MAX_TOKENS: usize = 10_000;
+
 const MAX_TEXT_BYTES: usize = 1_024;
 const MAX_SECRET_BYTES: usize = 4_096;
 const MAX_NONCE_BYTES: usize = 256;
+const MAX_GROUPS: usize = 256;
+const MAX_ID_BYTES: usize = 64;
 
 /// How long the journal remembers closed calls. Open intents are never dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +75,20 @@ pub(crate) fn check_secret(value: &[u8]) -> Result<(), StoreError> {
 
 pub(crate) fn check_nonce(nonce: &[u8]) -> Result<(), StoreError> {
     size("nonce", nonce.len(), 1, MAX_NONCE_BYTES)
+}
+
+pub(crate) fn check_token(token: &TokenRecord) -> Result<(), StoreError> {
+    size("token id", token.id.len(), 1, MAX_ID_BYTES)?;
+    size("groups", token.groups.len(), 0, MAX_GROUPS)?;
+    text("token id", &token.id)?;
+    text("user", &token.user)?;
+    optional("persona", token.persona.as_deref())?;
+    optional("note", token.note.as_deref())?;
+    token.groups.iter().try_for_each(|group| text("group", group))
+}
+
+fn optional(field: &'static str, value: Option<&str>) -> Result<(), StoreError> {
+    value.map_or(Ok(()), |value| text(field, value))
 }
 
 fn text(field: &'static str, text: &str) -> Result<(), StoreError> {

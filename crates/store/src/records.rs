@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use std::fmt;
-use std::str::FromStr;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::outcome::OutcomeKind;
 use uuid::Uuid;
 
 /// What was discovered on one server, kept so that a start need not ask it again.
@@ -66,60 +66,6 @@ pub struct Outcome {
     pub error_code: Option<String>,
     /// How long the call took.
     pub duration_ms: u64,
-}
-
-/// What became of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OutcomeKind {
-    /// The tool answered.
-    Done,
-    /// The tool answered that it failed.
-    ToolError,
-    /// No answer came, for a known reason.
-    Failed,
-    /// The caller hung up or took the call back.
-    Cancelled,
-    /// The deadline passed.
-    Timeout,
-    /// The gateway died in between: it may or may not have happened.
-    Unknown,
-}
-
-impl OutcomeKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Done, Self::ToolError, Self::Failed, Self::Cancelled, Self::Timeout, Self::Unknown];
-
-    /// The word used in the database and on every door.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::ToolError => "tool_error",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Timeout => "timeout",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-impl fmt::Display for OutcomeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A word that is no kind of outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a kind of outcome")]
-pub struct NoSuchOutcome;
-
-impl FromStr for OutcomeKind {
-    type Err = NoSuchOutcome;
-
-    fn from_str(word: &str) -> Result<Self, NoSuchOutcome> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word).ok_or(NoSuchOutcome)
-    }
 }
 
 /// One call of the journal.

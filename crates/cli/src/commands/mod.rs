@@ -6,10 +6,12 @@ pub mod config;
 pub mod connect;
 pub mod doctor;
 pub mod explain;
+pub mod login;
 pub mod reload;
 pub mod serve;
 pub mod servers;
 pub mod stdio;
+pub mod tokens;
 pub mod tools;
 pub mod trust;
 
@@ -34,6 +36,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Call(what) => call::run(&global, &what),
         Command::Config(what) => config::run(&global, what),
         Command::Reload => reload::run(&global),
+        Command::Tokens(what) => tokens::run(&global, what),
+        Command::Login(what) => login::run(&global, &what),
         Command::Trust(what) => trust::run(&global, &what),
         Command::Doctor => doctor::run(&global),
         Command::Explain(what) => explain::run(&global, &what),

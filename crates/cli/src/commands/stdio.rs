@@ -40,12 +40,21 @@ pub fn run(global: &Global, how: &StdioArguments) -> Outcome {
         if Presence::find(&data_dir).is_some_and(|found| found.named != gateway::named(&sources)) {
             eprintln!("warning: the gateway that runs here was started with other files than these");
         }
-        relay(stream).await;
+        relay(introduced(stream, global).await).await;
         Ok(Exit::Ok)
     });
     // The reader of standard input is a thread that nothing can wake.
     runtime.shutdown_background();
     outcome
+}
+
+/// Tells the gateway which persona the client is to see, before the client's own first word.
+async fn introduced(mut stream: UnixStream, global: &Global) -> UnixStream {
+    if let Some(persona) = &global.persona {
+        let line = format!("{}\n", serde_json::json!({ "toolbooth": { "persona": persona } }));
+        let _ = stream.write_all(line.as_bytes()).await;
+    }
+    stream
 }
 
 fn problem(why: &str) -> Problem {

@@ -2,16 +2,25 @@
 
 use super::fault::CallFault;
 use super::resolve::Resolved;
-use crate::permission::{Permission, on_server};
+use crate::compliance::{Meeting, meet};
+use crate::permission::{Permission, on_tool};
 
 /// A call that its caller may make.
 #[derive(Debug)]
 pub struct Permitted(pub(super) Resolved);
 
-/// Lets a call through, or answers as if the tool did not exist.
+/// Lets a call through, or answers as if the tool did not exist. Levels of data that may not meet are named
+/// only to somebody who may know of the tool.
 pub fn authorise(resolved: Resolved) -> Result<Permitted, CallFault> {
-    match on_server(&resolved.incoming.caller, &resolved.tool.server) {
-        Permission::Granted => Ok(Permitted(resolved)),
-        Permission::Hidden => Err(CallFault::UnknownTool { name: resolved.incoming.name }),
+    let caller = &resolved.incoming.caller;
+    if on_tool(caller, &resolved.tool) == Permission::Hidden {
+        return Err(CallFault::UnknownTool { name: resolved.incoming.name });
+    }
+    match meet(caller, &resolved.tool.server) {
+        Meeting::Allowed => Ok(Permitted(resolved)),
+        Meeting::Forbidden => Err(CallFault::Compliance {
+            name: resolved.tool.exposed.to_string(),
+            level: caller.compliance_level.as_ref().map(|level| level.name.to_string()).unwrap_or_default(),
+        }),
     }
 }

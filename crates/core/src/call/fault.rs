@@ -78,6 +78,14 @@ pub enum CallFault {
         /// The name, cut to a sane length.
         file: String,
     },
+    /// The caller's level of data and the server's may not meet.
+    #[error("`{name}` is not for data of the level `{level}`")]
+    Compliance {
+        /// The tool.
+        name: String,
+        /// The caller's level.
+        level: String,
+    },
     /// A policy said no.
     #[error("`{name}` was refused: {reason}")]
     Refused {
@@ -104,6 +112,7 @@ impl Fault for CallFault {
             Self::NotSupplied { .. } => "call.not-supplied",
             Self::UnknownFile { .. } => "call.unknown-file",
             Self::FileUnavailable { .. } => "call.file-unavailable",
+            Self::Compliance { .. } => "call.compliance",
             Self::Refused { .. } => "call.refused",
         }
     }
@@ -129,6 +138,9 @@ impl Fault for CallFault {
             Self::UnknownFile { .. } => Some("use the exact name of one of your files".into()),
             Self::FileUnavailable { .. } => Some("try again".into()),
             Self::NotSupplied { .. } | Self::Refused { .. } => None,
+            Self::Compliance { .. } => {
+                Some("`compliance.levels` says in `allowed_with` which levels may be used".into())
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::inject::{FileBook, FileFault, Files, Identity, McpData, SignedUrl, UnknownName};
 use super::*;
-use crate::caller::{Caller, ClientFacts, Groups, Standing};
+use crate::caller::{Caller, ClientFacts};
 use crate::catalog::{Catalog, Discovery, Naming, admit};
 use crate::fault::Fault;
 use crate::json::RawJson;
@@ -41,13 +41,7 @@ fn json(text: &str) -> RawJson {
 }
 
 fn caller(user: &str, groups: &[&str]) -> Arc<Caller> {
-    Arc::new(Caller {
-        user: user.into(),
-        groups: Groups::Named(Arc::new(groups.iter().map(|group| (*group).to_owned()).collect())),
-        persona: None,
-        session: None,
-        standing: Standing::Guest,
-    })
+    Arc::new(Caller::guest(user, groups.iter().map(|group| (*group).to_owned())))
 }
 
 fn catalog(servers: Vec<(ServerEntry, Vec<(&str, &str)>)>) -> Catalog {

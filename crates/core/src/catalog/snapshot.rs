@@ -4,10 +4,10 @@ use super::admission::ServerCatalog;
 use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
 use super::tool::{Offer, Tool};
-use crate::caller::{Caller, Groups};
+use crate::caller::Caller;
 use crate::json::RawJson;
 use crate::names::ServerName;
-use crate::permission::{Permission, on_server};
+use crate::permission::{Extent, Permission, extent, on_offer, on_server, on_tool};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,7 @@ impl Catalog {
 
     /// Finds a tool this caller may use.
     pub fn tool(&self, name: &str, caller: &Caller) -> Lookup<'_> {
-        self.index.look_up(name, |tool: &Tool| on_server(caller, &tool.server) == Permission::Granted)
+        self.index.look_up(name, |tool: &Tool| on_tool(caller, tool) == Permission::Granted)
     }
 
     /// The tool of an exposed name, nobody's rights applied.
@@ -57,17 +57,19 @@ impl Catalog {
 
     /// The tools this caller may use, in the order of the list.
     pub fn tools<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Arc<Tool>> {
-        self.visible(caller).flat_map(|server| &server.tools)
+        self.visible(caller).flat_map(|server| &server.tools).filter(|tool| granted(on_tool(caller, tool)))
     }
 
     /// Finds a prompt by its exposed name, or by its own when only one server has it.
     pub fn prompt<'a>(&'a self, name: &str, caller: &'a Caller) -> Option<&'a Offer> {
-        let mut exposed = self.visible(caller).flat_map(|server| &server.prompts);
-        if let Some(prompt) = exposed.find(|prompt| &*prompt.exposed == name) {
+        let visible = || {
+            let prompts = self.visible(caller).flat_map(|server| &server.prompts);
+            prompts.filter(|prompt| granted(on_offer(caller, prompt)))
+        };
+        if let Some(prompt) = visible().find(|prompt| &*prompt.exposed == name) {
             return Some(prompt);
         }
-        let mut own =
-            self.visible(caller).flat_map(|server| &server.prompts).filter(|prompt| &*prompt.key == name);
+        let mut own = visible().filter(|prompt| &*prompt.key == name);
         own.next().filter(|_| own.next().is_none())
     }
 
@@ -82,33 +84,45 @@ impl Catalog {
         if !claimants.is_empty() {
             return claimants;
         }
-        // Servers may serve resources that they do not list: ask those that speak of resources at all.
+        // Servers may serve resources that they do not list: ask those that speak of resources at all. A
+        // persona that names single things has not named those.
         let speaks = |server: &ServerCatalog| {
             server.capabilities.as_ref().is_some_and(|c| c.member("resources").is_some())
         };
-        self.visible(caller).filter(|server| speaks(server)).collect()
+        let whole = |server: &ServerCatalog| extent(caller, &server.entry) == Extent::Whole;
+        self.visible(caller).filter(|server| whole(server) && speaks(server)).collect()
+    }
+
+    /// The server of a resource or template that is listed under exactly this key.
+    pub fn listed_resource<'a>(&'a self, uri: &str, caller: &'a Caller) -> Option<&'a Arc<ServerCatalog>> {
+        self.visible(caller).find(|server| {
+            let mut offers = server.templates.iter().chain(&server.resources);
+            offers.any(|offer| &*offer.key == uri && granted(on_offer(caller, offer)))
+        })
     }
 
     fn claimants<'a>(&'a self, uri: &str, caller: &'a Caller) -> Vec<&'a Arc<ServerCatalog>> {
+        let has = |offers: &[Offer], fits: &dyn Fn(&str) -> bool| {
+            offers.iter().any(|offer| fits(&offer.key) && granted(on_offer(caller, offer)))
+        };
         let listed: Vec<_> =
-            self.visible(caller).filter(|server| server.resources.iter().any(|r| &*r.key == uri)).collect();
+            self.visible(caller).filter(|server| has(&server.resources, &|key| key == uri)).collect();
         if !listed.is_empty() {
             return listed;
         }
-        self.visible(caller)
-            .filter(|server| server.templates.iter().any(|template| could_match(&template.key, uri)))
-            .collect()
+        self.visible(caller).filter(|server| has(&server.templates, &|key| could_match(key, uri))).collect()
     }
 
     /// The list this caller is sent, as ready bytes.
     pub fn list(&self, kind: ListKind, caller: &Caller) -> Arc<ListBytes> {
-        let view = (kind, view_of(caller));
+        let view = (kind, self.view_of(caller));
         let mut lists = self.lists.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(list) = lists.get(&view) {
             return list.clone();
         }
         let mut seen = HashSet::new();
-        let texts: Vec<Bytes> = self.visible(caller).map(|server| text_of(kind, server, &mut seen)).collect();
+        let texts: Vec<Bytes> =
+            self.visible(caller).map(|server| text_of(kind, server, caller, &mut seen)).collect();
         let list = Arc::new(ListBytes::join(kind, texts.iter()));
         if lists.len() >= MAX_VIEWS {
             lists.clear();
@@ -116,12 +130,10 @@ impl Catalog {
         lists.insert(view, list.clone());
         list
     }
-}
 
-impl Catalog {
     /// What tools are told of this caller's view of the catalog, made once per view and snapshot.
     pub(crate) fn told(&self, caller: &Caller, make: impl FnOnce() -> RawJson) -> RawJson {
-        let view = view_of(caller);
+        let view = self.view_of(caller);
         let told = || self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(known) = told().get(&view) {
             return known.clone();
@@ -134,30 +146,55 @@ impl Catalog {
         told.insert(view, made.clone());
         made
     }
-}
 
-/// Callers with the same view see the same list.
-fn view_of(caller: &Caller) -> String {
-    match &caller.groups {
-        Groups::All => "*".to_owned(),
-        Groups::Named(names) => names.iter().fold(String::new(), |view, name| view + "\n" + name),
+    /// Callers with the same view see the same list: the same servers, through the same persona. Groups that
+    /// open no server make no view of their own, so there are no more views than rights differ.
+    fn view_of(&self, caller: &Caller) -> String {
+        let persona = caller.persona.as_deref().map_or("", |persona| persona.key());
+        let mut view = String::with_capacity(self.servers.len() + persona.len());
+        for server in self.servers.values() {
+            view.push(if granted(on_server(caller, &server.entry)) { '1' } else { '0' });
+        }
+        view.push_str(persona);
+        view
     }
 }
 
+fn granted(permission: Permission) -> bool {
+    permission == Permission::Granted
+}
+
 /// A key that several servers have is listed once, for the first: that one is asked first, too.
-fn text_of<'a>(kind: ListKind, server: &'a ServerCatalog, seen: &mut HashSet<&'a str>) -> Bytes {
+fn text_of<'a>(
+    kind: ListKind,
+    server: &'a ServerCatalog,
+    caller: &Caller,
+    seen: &mut HashSet<&'a str>,
+) -> Bytes {
     let offers = match kind {
-        ListKind::Tools => return server.tools_text.clone(),
+        ListKind::Tools if extent(caller, &server.entry) == Extent::Whole => {
+            return server.tools_text.clone();
+        }
+        ListKind::Tools => {
+            let tools = server.tools.iter().filter(|tool| granted(on_tool(caller, tool)));
+            return joined(tools.map(|tool| tool.definition.as_bytes()));
+        }
         ListKind::Prompts => &server.prompts,
         ListKind::Resources => &server.resources,
         ListKind::Templates => &server.templates,
     };
+    let offers =
+        offers.iter().filter(|offer| granted(on_offer(caller, offer)) && seen.insert(&offer.exposed));
+    joined(offers.map(|offer| offer.definition.as_bytes()))
+}
+
+fn joined<'a>(definitions: impl Iterator<Item = &'a [u8]>) -> Bytes {
     let mut text = BytesMut::new();
-    for offer in offers.iter().filter(|offer| seen.insert(&offer.exposed)) {
+    for definition in definitions {
         if !text.is_empty() {
             text.extend_from_slice(b",");
         }
-        text.extend_from_slice(offer.definition.as_bytes());
+        text.extend_from_slice(definition);
     }
     text.freeze()
 }

@@ -46,6 +46,20 @@ pub struct Tool {
 }
 
 impl Tool {
+    /// A tool without a definition, for tests.
+    #[cfg(test)]
+    pub(crate) fn bare(server: Arc<ServerEntry>, name: &str, exposed: &str) -> Self {
+        Self {
+            server,
+            name: name.into(),
+            exposed: exposed.into(),
+            definition: RawJson::empty_object(),
+            digest: [0; 32],
+            injected: None,
+            schema: OnceLock::new(),
+        }
+    }
+
     /// The server's name.
     pub fn server_name(&self) -> &ServerName {
         &self.server.name

@@ -41,12 +41,7 @@ pub(super) async fn serve(
         Ok(elements) if !elements.is_empty() && elements.len() <= 100 => elements,
         _ => return refuse("a batch has 1 to 100 messages"),
     };
-    let client = Client {
-        caller: session.caller.clone(),
-        facts: session.facts(),
-        revision: session.revision,
-        session: Some(session.clone()),
-    };
+    let client = Client::of_session(session.clone(), caller);
     let answers = elements.iter().map(|element| one_of_batch(door, &client, &session, element.bytes()));
     let answers: Vec<Bytes> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
     if answers.is_empty() {

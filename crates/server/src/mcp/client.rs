@@ -21,6 +21,16 @@ pub struct Client {
 }
 
 impl Client {
+    /// A legacy client, on a request of its session.
+    pub fn of_session(session: Arc<Session>, identified: &Arc<Caller>) -> Self {
+        Self {
+            caller: session.caller_now(identified),
+            facts: session.facts(),
+            revision: session.revision,
+            session: Some(session),
+        }
+    }
+
     /// The era it speaks.
     pub fn era(&self) -> Era {
         self.revision.era()

@@ -8,6 +8,7 @@ use super::methods::{self, Begun, Reply};
 use super::session::Session;
 use super::translate::LIST_END;
 use crate::body::Body;
+use crate::identify::{Knock, Unidentified};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONTENT_TYPE};
@@ -18,6 +19,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::fault::Fault;
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::codes::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError,
@@ -29,14 +31,36 @@ use toolbooth_wire::sse::{KEEP_ALIVE, write_event};
 use toolbooth_wire::{Era, Id, Message, Notification, Revision, mirror, strict};
 
 /// Serves one request to the endpoint.
-pub async fn serve(door: Arc<Door>, request: Request<Incoming>) -> Response<Body> {
-    let caller = door.identity.caller();
+pub async fn serve(door: Arc<Door>, request: Request<Incoming>, persona: Option<&str>) -> Response<Body> {
+    let knock = Knock::Http { headers: request.headers(), persona };
+    let caller = match door.identify(knock).await {
+        Ok(caller) => caller,
+        Err(unidentified) => return turned_away(&door, &unidentified, &request),
+    };
     match *request.method() {
         Method::POST => post(door, caller, request).await,
         Method::GET => get(&door, &caller, request.headers()).await,
         Method::DELETE => delete(&door, &caller, request.headers()),
         _ => not_allowed(),
     }
+}
+
+/// Says why a request was not let in, and where a client may get what it lacks.
+fn turned_away(door: &Door, unidentified: &Unidentified, request: &Request<Incoming>) -> Response<Body> {
+    let code = match unidentified {
+        Unidentified::Persona { .. } => INVALID_PARAMS,
+        _ => INVALID_REQUEST,
+    };
+    let data = serde_json::json!({"toolbooth": {"code": unidentified.code(), "hint": unidentified.hint()}});
+    let error = RpcError::new(code, unidentified.to_string()).with_data(RawJson::from_value(&data));
+    let mut response = failure(unidentified.status(), None, &error);
+    unidentified.stamp(
+        &door.identity.resource,
+        request.headers(),
+        request.uri().path(),
+        response.headers_mut(),
+    );
+    response
 }
 
 async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) -> Response<Body> {
@@ -113,9 +137,7 @@ async fn asked(
         Ok(session) => session,
         Err(response) => return *response,
     };
-    let facts = session.facts();
-    let client =
-        Client { caller: session.caller.clone(), facts, revision: session.revision, session: Some(session) };
+    let client = Client::of_session(session, caller);
     begin(door, &client, headers, request, meta).await
 }
 
@@ -268,7 +290,7 @@ fn initialize(door: &Arc<Door>, caller: &Arc<Caller>, request: &toolbooth_wire::
     for gone in door.sessions.add(session.clone()) {
         forget(door, &gone);
     }
-    let result = methods::initialized(door, session.revision);
+    let result = methods::initialized(door, caller, session.revision);
     let mut response = json(StatusCode::OK, VecDeque::from([write_result(&request.id, &result)]));
     if let Ok(id) = HeaderValue::from_str(&session.id) {
         response.headers_mut().insert(mirror::SESSION_ID, id);
@@ -278,7 +300,7 @@ fn initialize(door: &Arc<Door>, caller: &Arc<Caller>, request: &toolbooth_wire::
 
 /// Reads an `initialize` request into a session.
 pub(super) fn open_session(
-    caller: &Caller,
+    caller: &Arc<Caller>,
     request: &toolbooth_wire::Request,
 ) -> Result<Arc<Session>, RpcError> {
     let invalid = |why: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: {why}"));
@@ -363,12 +385,7 @@ async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Res
         Err(response) => return *response,
     };
     let ended = session.open_stream();
-    let client = Client {
-        caller: session.caller.clone(),
-        facts: session.facts(),
-        revision: session.revision,
-        session: Some(session),
-    };
+    let client = Client::of_session(session, caller);
     let listening = Listening::open(door, &client, Filter::lists(), None).await;
     events(Box::pin(changes(listening, None, door.keep_alive).take_until(Box::pin(ended))))
 }

@@ -10,15 +10,17 @@ use super::http::{forget, gathered, heed, open_session, reply_pieces};
 use super::listen::{Filter, Listening};
 use super::methods::{self, Begun};
 use super::session::Session;
+use crate::identify::Knock;
 use bytes::Bytes;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use toolbooth_core::caller::Caller;
 use toolbooth_core::json::RawJson;
 use toolbooth_upstream::process::{Frame, LineReader};
-use toolbooth_wire::codes::{INVALID_REQUEST, RpcError};
+use toolbooth_wire::codes::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
 use toolbooth_wire::envelope::{write_error, write_result};
 use toolbooth_wire::meta::RequestMeta;
 use toolbooth_wire::{Era, Id, Message, Request, strict};
@@ -32,6 +34,8 @@ struct Connection {
     door: Arc<Door>,
     out: mpsc::Sender<Bytes>,
     session: Mutex<Option<Arc<Session>>>,
+    /// The persona the client asked for before its first message.
+    persona: OnceLock<String>,
     /// Modern requests under way, so that they can be cancelled.
     running: Mutex<HashMap<Id, CancellationToken>>,
 }
@@ -48,13 +52,16 @@ where
         door: door.clone(),
         out,
         session: Mutex::default(),
+        persona: OnceLock::new(),
         running: Mutex::default(),
     });
     let mut lines = LineReader::new(read, door.body_limit);
     let mut tasks = tokio::task::JoinSet::new();
+    let mut first = true;
     while let Ok(Some(frame)) = lines.next().await {
         while tasks.try_join_next().is_some() {}
         match frame {
+            Frame::Line(line) if std::mem::take(&mut first) && connection.introduced(&line) => {}
             Frame::Line(line) => connection.receive(line, &mut tasks).await,
             Frame::TooLong { limit, .. } => {
                 let error = RpcError::new(
@@ -104,10 +111,10 @@ impl Connection {
         };
         match message {
             Message::Request(request) if request.method == "initialize" => {
-                let caller = self.door.identity.caller();
-                let text = match open_session(&caller, &request) {
+                let opened = self.caller().await.and_then(|caller| open_session(&caller, &request));
+                let text = match opened {
                     Ok(session) => {
-                        let result = methods::initialized(&self.door, session.revision);
+                        let result = methods::initialized(&self.door, &session.caller, session.revision);
                         self.start_listening(&session, tasks);
                         let earlier =
                             self.session.lock().unwrap_or_else(PoisonError::into_inner).replace(session);
@@ -160,9 +167,30 @@ impl Connection {
         let _ = self.out.send(message).await;
     }
 
-    fn client(&self, meta: &RequestMeta) -> Result<Client, RpcError> {
+    /// Takes the line by which `toolbooth stdio` says what its client wants, where it sends one.
+    fn introduced(&self, line: &Bytes) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Introduction {
+            toolbooth: Wanted,
+        }
+        #[derive(serde::Deserialize)]
+        struct Wanted {
+            persona: String,
+        }
+        let Ok(Introduction { toolbooth }) = serde_json::from_slice(line) else { return false };
+        self.persona.set(toolbooth.persona).is_ok()
+    }
+
+    /// Who is at the other end of the socket, by the configuration as it is now.
+    async fn caller(&self) -> Result<Arc<Caller>, RpcError> {
+        let knock = Knock::Socket { persona: self.persona.get().map(String::as_str) };
+        let identified = self.door.identify(knock).await;
+        identified.map_err(|unidentified| RpcError::new(INVALID_PARAMS, unidentified.to_string()))
+    }
+
+    async fn client(&self, meta: &RequestMeta) -> Result<Client, RpcError> {
+        let caller = self.caller().await?;
         if meta.is_modern() {
-            let caller = self.door.identity.caller();
             let facts = Arc::new(modern_facts(meta));
             return Ok(Client { caller, facts, revision: meta.modern_revision()?, session: None });
         }
@@ -172,17 +200,15 @@ impl Connection {
                 "Invalid Request: start with `initialize`, or send the modern `_meta`",
             ));
         };
-        Ok(Client {
-            caller: session.caller.clone(),
-            facts: session.facts(),
-            revision: session.revision,
-            session: Some(session),
-        })
+        Ok(Client::of_session(session, &caller))
     }
 
     async fn asked(self: Arc<Self>, request: Request) {
-        let meta = RequestMeta::of(request.params.as_ref());
-        let begun = match meta.and_then(|meta| Ok((self.client(&meta)?, meta))) {
+        let known = match RequestMeta::of(request.params.as_ref()) {
+            Ok(meta) => self.client(&meta).await.map(|client| (client, meta)),
+            Err(error) => Err(error),
+        };
+        let begun = match known {
             Ok((client, meta)) => {
                 methods::begin(&self.door, &client, &request, meta, None).await.map(|begun| (client, begun))
             }
@@ -250,7 +276,7 @@ impl Connection {
     fn start_listening(self: &Arc<Self>, session: &Arc<Session>, tasks: &mut tokio::task::JoinSet<()>) {
         let connection = self.clone();
         let client = Client {
-            caller: session.caller.clone(),
+            caller: session.caller.clone(), // Only changes are told here, no rights are used.
             facts: session.facts(),
             revision: session.revision,
             session: Some(session.clone()),

@@ -7,8 +7,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use toolbooth_core::catalog::ListKind;
+use toolbooth_core::catalog::{Catalog, ListKind, ServerCatalog};
 use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
+use toolbooth_core::permission::{Permission, on_server};
 use toolbooth_engine::Change;
 use toolbooth_wire::codes::INVALID_PARAMS;
 use toolbooth_wire::envelope::write_notification;
@@ -75,16 +76,20 @@ impl Filter {
         writer.finish()
     }
 
-    fn wants(&self, change: &Change, client: &Client) -> bool {
+    fn wants(&self, change: &Change, client: &Client, catalog: &Catalog) -> bool {
         match change {
             Change::List(ListKind::Tools) => self.tools,
             Change::List(ListKind::Prompts) => self.prompts,
             Change::List(ListKind::Resources | ListKind::Templates) => self.resources,
-            Change::Resource { params, .. } => {
+            Change::Resource { params, server } => {
                 let uri = params.member("uri");
                 let uri = uri.as_ref().and_then(RawJson::string).unwrap_or_default();
-                self.uris.contains(&*uri)
-                    || client.session.as_ref().is_some_and(|session| session.is_subscribed(&uri))
+                let wanted = self.uris.contains(&*uri)
+                    || client.session.as_ref().is_some_and(|session| session.is_subscribed(&uri));
+                // Another server may use the same URI, one that this caller does not know of.
+                let known =
+                    |part: &Arc<ServerCatalog>| on_server(&client.caller, &part.entry) == Permission::Granted;
+                wanted && catalog.servers().get(server).is_some_and(known)
             }
         }
     }
@@ -99,6 +104,7 @@ pub struct Listening {
     /// The id of the request that opened it; legacy streams have none.
     id: Option<Id>,
     changes: broadcast::Receiver<Change>,
+    taken_back: broadcast::Receiver<Arc<str>>,
     first: Option<Bytes>,
     subscribed: Vec<String>,
 }
@@ -107,6 +113,7 @@ impl Listening {
     /// Opens a stream. Resources are subscribed to at their servers.
     pub async fn open(door: &Arc<Door>, client: &Client, mut filter: Filter, id: Option<Id>) -> Self {
         let changes = door.engine.changes();
+        let taken_back = door.identity.taken_back();
         let mut subscribed = Vec::new();
         for uri in filter.uris.clone() {
             match door.engine.subscribe(&client.caller, &client.facts, &uri).await {
@@ -114,8 +121,16 @@ impl Listening {
                 Err(_) => drop(filter.uris.remove(&uri)),
             }
         }
-        let mut listening =
-            Self { door: door.clone(), client: client.clone(), filter, id, changes, first: None, subscribed };
+        let mut listening = Self {
+            door: door.clone(),
+            client: client.clone(),
+            filter,
+            id,
+            changes,
+            taken_back,
+            first: None,
+            subscribed,
+        };
         if listening.id.is_some() {
             let mut params = ObjectWriter::default();
             params.raw("notifications", &listening.filter.acknowledged());
@@ -134,9 +149,14 @@ impl Listening {
             let change = tokio::select! {
                 change = self.changes.recv() => change,
                 () = self.door.stop.cancelled() => return None,
+                // Whoever lost a credential asks anew, and is let in by another one or not at all.
+                user = self.taken_back.recv() => match user {
+                    Ok(user) if *user != *self.client.caller.user => continue,
+                    _ => return None,
+                },
             };
             match change {
-                Ok(change) if self.filter.wants(&change, &self.client) => {
+                Ok(change) if self.filter.wants(&change, &self.client, &self.door.engine.catalog()) => {
                     let params = match &change {
                         Change::Resource { params, .. } => Some(params.clone()),
                         Change::List(_) => None,

@@ -10,9 +10,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use toolbooth_core::call::Incoming;
+use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{ListBytes, ListKind, Lookup};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::permission::{Extent, extent};
 use toolbooth_engine::Rounds;
 use toolbooth_engine::parked::{Ongoing, Parked};
 use toolbooth_engine::record::progress_wanted;
@@ -82,7 +84,7 @@ pub async fn begin(
         "prompts/get" => inquire(door, client, request, meta, "prompts/get"),
         "resources/read" => inquire(door, client, request, meta, "resources/read"),
         "completion/complete" => inquire(door, client, request, meta, "completion/complete"),
-        "server/discover" if modern => Ok(Begun::Ready(Reply::Result(discovered(door)))),
+        "server/discover" if modern => Ok(Begun::Ready(Reply::Result(discovered(door, &client.caller)))),
         "subscriptions/listen" if modern => Filter::read(request.params.as_ref()).map(Begun::Listen),
         "ping" if !modern => Ok(Begun::Ready(Reply::Result(RawJson::empty_object()))),
         "logging/setLevel" if !modern => set_level(client, request),
@@ -285,7 +287,7 @@ fn capabilities() -> RawJson {
     )
 }
 
-fn discovered(door: &Door) -> RawJson {
+fn discovered(door: &Door, caller: &Caller) -> RawJson {
     let versions: Vec<&str> = Revision::ALL.iter().map(|revision| revision.as_str()).collect();
     let mut meta = ObjectWriter::default();
     meta.raw(SERVER_INFO, &our_info());
@@ -293,7 +295,7 @@ fn discovered(door: &Door) -> RawJson {
     writer.text("resultType", "complete");
     writer.raw("supportedVersions", &RawJson::from_value(&versions));
     writer.raw("capabilities", &capabilities());
-    if let Some(instructions) = instructions(door) {
+    if let Some(instructions) = instructions(door, caller) {
         writer.text("instructions", &instructions);
     }
     writer.raw("ttlMs", &RawJson::trusted(&b"3600000"[..]));
@@ -303,12 +305,12 @@ fn discovered(door: &Door) -> RawJson {
 }
 
 /// The answer to `initialize`.
-pub fn initialized(door: &Door, revision: Revision) -> RawJson {
+pub fn initialized(door: &Door, caller: &Caller, revision: Revision) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("protocolVersion", revision.as_str());
     writer.raw("capabilities", &capabilities());
     writer.raw("serverInfo", &our_info());
-    if let Some(instructions) = instructions(door) {
+    if let Some(instructions) = instructions(door, caller) {
         writer.text("instructions", &instructions);
     }
     writer.finish()
@@ -317,11 +319,11 @@ pub fn initialized(door: &Door, revision: Revision) -> RawJson {
 /// How much of the servers' own advice to models is passed on.
 const MAX_INSTRUCTIONS: usize = 4096;
 
-fn instructions(door: &Door) -> Option<String> {
-    let caller = door.identity.caller();
+fn instructions(door: &Door, caller: &Caller) -> Option<String> {
     let catalog = door.engine.catalog();
     let mut text = String::new();
-    for server in catalog.visible(&caller) {
+    let all = catalog.visible(caller).filter(|server| extent(caller, &server.entry) == Extent::Whole);
+    for server in all {
         let Some(own) = server.instructions.as_deref().map(str::trim).filter(|own| !own.is_empty()) else {
             continue;
         };

@@ -11,11 +11,12 @@ pub mod session;
 pub mod translate;
 
 use crate::guard::Guard;
-use crate::identify::Identity;
+use crate::identify::{Identity, Knock, Unidentified};
 use session::Sessions;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use toolbooth_core::caller::Caller;
 use toolbooth_engine::Engine;
 use toolbooth_upstream::peer::Reading;
 
@@ -46,5 +47,10 @@ impl Door {
         for gone in self.sessions.sweep() {
             http::forget(self, &gone);
         }
+    }
+
+    /// The caller behind a knock at any door.
+    pub async fn identify(&self, knock: Knock<'_>) -> Result<Arc<Caller>, Unidentified> {
+        self.identity.identify(knock, &*self.engine).await
     }
 }

@@ -18,8 +18,10 @@ const IDLE_LIMIT: Duration = Duration::from_secs(3600);
 pub struct Session {
     /// Its id.
     pub id: Arc<str>,
-    /// Whose it is, with the session noted.
+    /// Whose it is, as they were when they opened it.
     pub caller: Arc<Caller>,
+    /// The caller as last identified, and the same with the session noted.
+    current: arc_swap::ArcSwap<(Arc<Caller>, Arc<Caller>)>,
     /// The revision agreed on.
     pub revision: Revision,
     facts: arc_swap::ArcSwap<ClientFacts>,
@@ -41,13 +43,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Session {
     /// A session of this caller.
-    pub fn new(caller: &Caller, revision: Revision, facts: ClientFacts) -> Option<Arc<Self>> {
+    pub fn new(caller: &Arc<Caller>, revision: Revision, facts: ClientFacts) -> Option<Arc<Self>> {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes).ok()?;
         let id: Arc<str> = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
-        let caller = Arc::new(Caller { session: Some(id.clone()), ..caller.clone() });
+        let opener = caller.clone();
+        let caller = Arc::new(Caller { session: Some(id.clone()), ..Caller::clone(caller) });
         Some(Arc::new(Self {
             id,
+            current: arc_swap::ArcSwap::from_pointee((opener, caller.clone())),
             caller,
             revision,
             facts: arc_swap::ArcSwap::from_pointee(facts),
@@ -60,6 +64,17 @@ impl Session {
             opened: Instant::now(),
             last_seen_ms: AtomicU64::new(0),
         }))
+    }
+
+    /// The caller of one request of this session: as identified for the request, not as of long ago.
+    pub fn caller_now(&self, identified: &Arc<Caller>) -> Arc<Caller> {
+        let current = self.current.load();
+        if Arc::ptr_eq(&current.0, identified) {
+            return current.1.clone();
+        }
+        let noted = Arc::new(Caller { session: Some(self.id.clone()), ..Caller::clone(identified) });
+        self.current.store(Arc::new((identified.clone(), noted.clone())));
+        noted
     }
 
     /// What the client said about itself.

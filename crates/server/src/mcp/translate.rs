@@ -176,10 +176,10 @@ pub fn problem(problem: &Problem, method: &str) -> Told {
         | "prompt.unknown" => INVALID_PARAMS,
         "resource.unknown" => RESOURCE_NOT_FOUND,
         "request.unknown-method" => METHOD_NOT_FOUND,
-        "call.refused" => REFUSED,
+        "call.refused" | "call.compliance" => REFUSED,
         _ => UPSTREAM_FAILED,
     };
-    if code == UPSTREAM_FAILED && method == "tools/call" || code == REFUSED {
+    if method == "tools/call" && matches!(code, UPSTREAM_FAILED | REFUSED) || problem.code == "call.refused" {
         return Told::Result(failed_result(problem));
     }
     let message = match code {

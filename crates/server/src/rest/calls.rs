@@ -2,6 +2,7 @@
 
 use super::Rest;
 use super::problem::ProblemDocument;
+use super::who::{Who, through};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -23,6 +24,8 @@ use toolbooth_upstream::peer::Reading;
 pub struct CallBody {
     #[serde(default)]
     arguments: Option<RawJson>,
+    #[serde(default)]
+    persona: Option<String>,
 }
 
 /// What a call came to.
@@ -47,6 +50,7 @@ fn bad_body(message: String) -> Problem {
 /// `POST /tools/{name}/call`.
 pub async fn call(
     State(rest): State<Rest>,
+    Who(caller): Who,
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Json<CallView>, ProblemDocument> {
@@ -57,7 +61,7 @@ pub async fn call(
         serde_json::from_slice(&body).map_err(|error| bad_body(format!("the body is wrong: {error}")))?
     };
     let incoming = Incoming {
-        caller: rest.door.identity.caller(),
+        caller: through(&rest, caller, body.persona.as_deref())?,
         client: Arc::new(ClientFacts::default()),
         name,
         arguments: body.arguments,

@@ -3,11 +3,14 @@
 mod calls;
 mod problem;
 mod servers;
+mod tokens;
 mod tools;
+mod who;
 
 use crate::mcp::Door;
 use axum::Router;
-use axum::routing::{get, post};
+use axum::middleware;
+use axum::routing::{delete, get, post};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,17 +34,23 @@ pub struct Rest {
 
 /// The routes.
 pub fn router(rest: Rest) -> Router {
-    Router::new()
+    let open = Router::new()
         .route("/health", get(servers::health))
         .route("/ready", get(servers::ready))
+        .route("/.well-known/oauth-protected-resource", get(servers::described))
+        .route("/.well-known/oauth-protected-resource/{*path}", get(servers::described));
+    let known = Router::new()
         .route("/servers", get(servers::list))
         .route("/servers/reload", post(servers::reload))
         .route("/servers/{name}", get(servers::show))
         .route("/servers/{name}/{action}", post(servers::act))
         .route("/servers/{name}/logs", get(servers::logs))
+        .route("/me", get(who::me))
+        .route("/tokens", get(tokens::list).post(tokens::create))
+        .route("/tokens/{id}", delete(tokens::revoke))
         .route("/tools", get(tools::list))
         .route("/tools/{name}", get(tools::show))
         .route("/tools/{name}/call", post(calls::call))
-        .fallback(problem::not_found)
-        .with_state(rest)
+        .route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));
+    open.merge(known).fallback(problem::not_found).with_state(rest)
 }

@@ -11,10 +11,14 @@ pub struct ProblemDocument(pub StatusCode, pub Problem);
 impl From<Problem> for ProblemDocument {
     fn from(problem: Problem) -> Self {
         let status = match (problem.code, problem.blame) {
-            ("call.unknown-tool" | "server.unknown" | "tool.unknown" | "request.not-found", _) => {
-                StatusCode::NOT_FOUND
+            (
+                "call.unknown-tool" | "server.unknown" | "token.unknown" | "tool.unknown"
+                | "request.not-found",
+                _,
+            ) => StatusCode::NOT_FOUND,
+            ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {
+                StatusCode::FORBIDDEN
             }
-            ("call.refused", _) => StatusCode::FORBIDDEN,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
             (_, Blame::Caller) => StatusCode::BAD_REQUEST,
             (_, Blame::Upstream) => StatusCode::BAD_GATEWAY,

@@ -1,16 +1,22 @@
 //! Servers over REST.
 
 use super::Rest;
-use super::problem::{ProblemDocument, unknown_server};
+use super::problem::{ProblemDocument, not_found, unknown_server};
+use super::who::{Keeper, Who};
+use crate::identify::Knock;
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, Uri};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::catalog::{Offer, ServerCatalog};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
-use toolbooth_core::permission::{Permission, on_server};
+use toolbooth_core::permission::{Permission, on_offer, on_server, on_tool};
 use toolbooth_core::server::Transport;
 use toolbooth_engine::engine::Managed;
 use toolbooth_upstream::{ServerState, StateReport, Supervised};
@@ -54,20 +60,33 @@ pub struct ServerView {
     pub description: Option<String>,
 }
 
-fn view(rest: &Rest, name: &ServerName, managed: &Managed) -> ServerView {
+/// Counts are of what the caller may see; commands, addresses and what failed are for those who look after it.
+fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> ServerView {
     let catalog = rest.door.engine.catalog();
     let part = catalog.servers().get(name);
+    let keeper = caller.admin == Admin::Yes;
     let state = managed.state();
     let running = match managed {
         Managed::Running { server, .. } => Some(server),
         Managed::Idle(_) => None,
     };
     let connection = running.and_then(|server| server.pool.primary());
-    let target = running.map(|server| target_of(&server.entry.transport));
-    let aside = part.map(|part| part.set_aside.as_slice()).unwrap_or_default();
+    let target = running.filter(|_| keeper).map(|server| target_of(&server.entry.transport));
+    let aside = part.filter(|_| keeper).map(|part| part.set_aside.as_slice()).unwrap_or_default();
+    let offers = |offers: &[Offer]| match keeper {
+        true => offers.len(),
+        false => offers.iter().filter(|offer| on_offer(caller, offer) == Permission::Granted).count(),
+    };
+    let tools = |part: &ServerCatalog| match keeper {
+        true => part.tools.len(),
+        false => part.tools.iter().filter(|tool| on_tool(caller, tool) == Permission::Granted).count(),
+    };
     let mut report = StateReport::from(&state);
-    report.hint =
-        running.and_then(|server| last_words(server, &state)).or(report.hint).or_else(|| hint_of(&state));
+    report.hint = running
+        .filter(|_| keeper)
+        .and_then(|server| last_words(server, &state))
+        .or(report.hint)
+        .or_else(|| hint_of(&state));
     ServerView {
         name: name.clone(),
         state: report,
@@ -75,9 +94,9 @@ fn view(rest: &Rest, name: &ServerName, managed: &Managed) -> ServerView {
         target: target.map(|(_, target)| target),
         era: connection.as_ref().map(|connection| connection.era.as_str()),
         revision: connection.as_ref().map(|connection| connection.revision.as_str()),
-        tools: part.map_or(0, |part| part.tools.len()),
-        prompts: part.map_or(0, |part| part.prompts.len()),
-        resources: part.map_or(0, |part| part.resources.len() + part.templates.len()),
+        tools: part.map_or(0, |part| tools(part)),
+        prompts: part.map_or(0, |part| offers(&part.prompts)),
+        resources: part.map_or(0, |part| offers(&part.resources) + offers(&part.templates)),
         set_aside: aside
             .iter()
             .take(100)
@@ -138,35 +157,36 @@ fn target_of(transport: &Transport) -> (&'static str, String) {
     }
 }
 
-/// What a caller may not use does not exist for them.
-fn visible(rest: &Rest, managed: &Managed) -> bool {
-    match managed {
-        Managed::Running { server, .. } => {
-            on_server(&rest.door.identity.caller(), &server.entry) == Permission::Granted
+/// What a caller may not use does not exist for them. Those who look after the gateway see every server.
+fn visible(caller: &Caller, managed: &Managed) -> bool {
+    match (caller.admin, managed) {
+        (Admin::Yes, _) => true,
+        (Admin::No, Managed::Running { server, .. }) => {
+            on_server(caller, &server.entry) == Permission::Granted
         }
-        Managed::Idle(_) => true,
+        (Admin::No, Managed::Idle(_)) => false,
     }
 }
 
 /// `GET /servers`.
-pub async fn list(State(rest): State<Rest>) -> Json<Value> {
+pub async fn list(State(rest): State<Rest>, Who(caller): Who) -> Json<Value> {
     let servers = rest.door.engine.servers();
     let views: Vec<ServerView> = servers
         .iter()
-        .filter(|(_, managed)| visible(&rest, managed))
-        .map(|(name, managed)| view(&rest, name, managed))
+        .filter(|(_, managed)| visible(&caller, managed))
+        .map(|(name, managed)| view(&rest, &caller, name, managed))
         .collect();
     Json(json!({"revision": rest.door.engine.catalog().revision, "servers": views}))
 }
 
-fn find(rest: &Rest, name: &str) -> Result<(ServerName, Managed), ProblemDocument> {
+fn find(rest: &Rest, caller: &Caller, name: &str) -> Result<(ServerName, Managed), ProblemDocument> {
     let servers = rest.door.engine.servers();
-    let found = servers.iter().find(|(known, managed)| known.as_str() == name && visible(rest, managed));
+    let found = servers.iter().find(|(known, managed)| known.as_str() == name && visible(caller, managed));
     found.map(|(name, managed)| (name.clone(), managed.clone())).ok_or_else(|| unknown_server(name))
 }
 
-fn running(rest: &Rest, name: &str) -> Result<Arc<Supervised>, ProblemDocument> {
-    match find(rest, name)? {
+fn running(rest: &Rest, caller: &Caller, name: &str) -> Result<Arc<Supervised>, ProblemDocument> {
+    match find(rest, caller, name)? {
         (_, Managed::Running { server, .. }) => Ok(server),
         (_, Managed::Idle(state)) => Err(Problem {
             code: "server.not-running",
@@ -189,27 +209,30 @@ fn why(state: &ServerState) -> String {
 /// `GET /servers/{name}`.
 pub async fn show(
     State(rest): State<Rest>,
+    Who(caller): Who,
     Path(name): Path<String>,
 ) -> Result<Json<ServerView>, ProblemDocument> {
-    let (name, managed) = find(&rest, &name)?;
-    Ok(Json(view(&rest, &name, &managed)))
+    let (name, managed) = find(&rest, &caller, &name)?;
+    Ok(Json(view(&rest, &caller, &name, &managed)))
 }
 
 /// `GET /servers/{name}/logs`.
 pub async fn logs(
     State(rest): State<Rest>,
+    Keeper(caller): Keeper,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, ProblemDocument> {
-    let server = running(&rest, &name)?;
+    let server = running(&rest, &caller, &name)?;
     Ok(Json(json!({"name": name, "total": server.stderr.total(), "lines": server.stderr.lines()})))
 }
 
 /// `POST /servers/{name}/connect|disconnect|restart|refresh`.
 pub async fn act(
     State(rest): State<Rest>,
+    Keeper(caller): Keeper,
     Path((name, action)): Path<(String, String)>,
 ) -> Result<Json<ServerView>, ProblemDocument> {
-    let server = running(&rest, &name)?;
+    let server = running(&rest, &caller, &name)?;
     let before = server.state();
     // What goes wrong on the way is in the view.
     match action.as_str() {
@@ -246,12 +269,12 @@ pub async fn act(
             .into());
         }
     }
-    let (name, managed) = find(&rest, &name)?;
+    let (name, managed) = find(&rest, &caller, &name)?;
     if managed.state() == ServerState::Connected {
         // What a server lists is in the catalog a moment after it is connected.
         until(MOMENT, || rest.door.engine.catalog().servers().contains_key(&name)).await;
     }
-    Ok(Json(view(&rest, &name, &managed)))
+    Ok(Json(view(&rest, &caller, &name, &managed)))
 }
 
 /// Waits until a server is connected or known not to be. A handshake in two eras may take longer than
@@ -272,7 +295,7 @@ async fn until(patience: Duration, holds: impl Fn() -> bool) {
 }
 
 /// `POST /servers/reload`.
-pub async fn reload(State(rest): State<Rest>) -> Result<Json<Value>, ProblemDocument> {
+pub async fn reload(State(rest): State<Rest>, _: Keeper) -> Result<Json<Value>, ProblemDocument> {
     Ok(Json((rest.reload)().await?))
 }
 
@@ -281,8 +304,21 @@ pub async fn health() -> Json<Value> {
     Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}))
 }
 
-/// `GET /ready`: the gateway answers clients; how its servers and calls do.
-pub async fn ready(State(rest): State<Rest>) -> Json<Value> {
+/// `GET /.well-known/oauth-protected-resource`: where a client may get a token.
+pub async fn described(State(rest): State<Rest>, headers: HeaderMap, uri: Uri) -> Response {
+    match rest.door.identity.resource.describe(&headers, uri.path()) {
+        Some(document) => Json(document).into_response(),
+        None => not_found(uri).await.into_response(),
+    }
+}
+
+/// `GET /ready`: the gateway answers clients; for those who look after it, how its servers and calls do.
+pub async fn ready(State(rest): State<Rest>, headers: HeaderMap) -> Json<Value> {
+    let knock = Knock::Http { headers: &headers, persona: None };
+    match rest.door.identify(knock).await {
+        Ok(caller) if caller.admin == Admin::Yes => {}
+        _ => return Json(json!({"status": "ready"})),
+    }
     let servers = rest.door.engine.servers();
     let mut states: std::collections::BTreeMap<&'static str, usize> = std::collections::BTreeMap::new();
     for managed in servers.values() {

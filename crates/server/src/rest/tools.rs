@@ -2,6 +2,7 @@
 
 use super::Rest;
 use super::problem::ProblemDocument;
+use super::who::{Who, through};
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,7 @@ fn view(tool: &Tool, detail: &Detail) -> ToolView {
 #[serde(deny_unknown_fields)]
 pub struct ToolQuery {
     server: Option<String>,
+    persona: Option<String>,
     q: Option<String>,
     limit: Option<usize>,
     cursor: Option<String>,
@@ -64,6 +66,7 @@ pub struct ToolQuery {
 /// `GET /tools`.
 pub async fn list(
     State(rest): State<Rest>,
+    Who(caller): Who,
     Query(query): Query<ToolQuery>,
 ) -> Result<Json<Value>, ProblemDocument> {
     let detail = match query.view.as_deref() {
@@ -73,7 +76,7 @@ pub async fn list(
     };
     let limit = query.limit.unwrap_or(100).clamp(1, 1000);
     let words = query.q.as_deref().map(str::to_lowercase);
-    let caller = rest.door.identity.caller();
+    let caller = through(&rest, caller, query.persona.as_deref())?;
     rest.door.engine.gathered(&caller).await;
     let catalog = rest.door.engine.catalog();
     let mut matching = catalog
@@ -95,9 +98,9 @@ fn bad_query(message: String) -> Problem {
 /// `GET /tools/{name}`.
 pub async fn show(
     State(rest): State<Rest>,
+    Who(caller): Who,
     Path(name): Path<String>,
 ) -> Result<Json<ToolView>, ProblemDocument> {
-    let caller = rest.door.identity.caller();
     let gathered = rest.door.engine.gathered_for_tool(&name, &caller).await;
     let catalog = rest.door.engine.catalog();
     match catalog.tool(&name, &caller) {

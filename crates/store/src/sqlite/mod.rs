@@ -4,6 +4,7 @@ mod file;
 mod lock;
 mod reader;
 mod rows;
+mod tokens;
 mod writer;
 
 use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
@@ -12,9 +13,13 @@ use crate::{Store, StoreError, sql};
 use async_trait::async_trait;
 use file::DatabaseFile;
 use reader::Readers;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Sqlite, query::Query};
 use std::fmt;
 use std::path::Path;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::token::TokenRecord;
 use writer::{Change, PURGE_CHUNK, Writer};
 
 /// A `Store` in a SQLite database that one gateway has to itself.
@@ -40,12 +45,16 @@ impl SqliteStore {
         Ok(Self { readers: Readers::new(file.clone()), file, retention, writer })
     }
 
-    async fn rows(&self, statement: &'static str, limit: u32) -> Result<Vec<CallRow>, StoreError> {
+    /// Reads all rows that a query finds.
+    async fn all<T>(
+        &self,
+        query: Query<'_, Sqlite, SqliteArguments>,
+        read: fn(&SqliteRow) -> Result<T, BoxDynError>,
+    ) -> Result<Vec<T>, StoreError> {
         let mut reader = self.readers.take().await?;
-        let query = sqlx::query(statement).bind(i64::from(limit));
         let found = query.fetch_all(reader.connection()).await.map_err(|error| self.file.fault(&error))?;
         reader.give_back();
-        Ok(rows::readable(&found, rows::call))
+        Ok(rows::readable(&found, read))
     }
 }
 
@@ -58,11 +67,7 @@ impl Store for SqliteStore {
     }
 
     async fn discoveries(&self) -> Result<Vec<DiscoveryRecord>, StoreError> {
-        let mut reader = self.readers.take().await?;
-        let query = sqlx::query(sql::DISCOVERIES);
-        let found = query.fetch_all(reader.connection()).await.map_err(|error| self.file.fault(&error))?;
-        reader.give_back();
-        Ok(rows::readable(&found, rows::discovery))
+        self.all(sqlx::query(sql::DISCOVERIES), rows::discovery).await
     }
 
     async fn forget_discovery(&self, server: &ServerName) -> Result<(), StoreError> {
@@ -83,7 +88,8 @@ impl Store for SqliteStore {
     }
 
     async fn open_intents(&self) -> Result<Vec<Intent>, StoreError> {
-        let open = self.rows(sql::OPEN_CALLS, MAX_OPEN_INTENTS).await?;
+        let query = sqlx::query(sql::OPEN_CALLS).bind(i64::from(MAX_OPEN_INTENTS));
+        let open = self.all(query, rows::call).await?;
         Ok(open.into_iter().map(|row| row.intent).collect())
     }
 
@@ -92,7 +98,8 @@ impl Store for SqliteStore {
     }
 
     async fn recent_calls(&self, limit: u32) -> Result<Vec<CallRow>, StoreError> {
-        self.rows(sql::RECENT_CALLS, limit.min(MAX_RECENT_CALLS)).await
+        let query = sqlx::query(sql::RECENT_CALLS).bind(i64::from(limit.min(MAX_RECENT_CALLS)));
+        self.all(query, rows::call).await
     }
 
     async fn get_or_create_secret(
@@ -121,10 +128,31 @@ impl Store for SqliteStore {
         Ok(if effect.rows == 1 { NonceUse::First } else { NonceUse::Again })
     }
 
+    async fn add_token(&self, token: TokenRecord) -> Result<(), StoreError> {
+        limits::check_token(&token)?;
+        self.writer.write(Change::AddToken(token)).await?;
+        Ok(())
+    }
+
+    async fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<TokenRecord>, StoreError> {
+        let query = sqlx::query(sql::tokens::TOKEN_BY_HASH).bind(hash.to_vec());
+        Ok(self.all(query, tokens::token).await?.pop())
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
+        self.all(sqlx::query(sql::tokens::TOKENS), tokens::token).await
+    }
+
+    async fn revoke_token(&self, id: &str, at_ms: i64) -> Result<Option<TokenRecord>, StoreError> {
+        Ok(self.writer.write(Change::RevokeToken { id: id.to_owned(), at_ms }).await?.token)
+    }
+
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {
+        let horizon_ms = self.retention.horizon_ms(now_ms);
         let kinds = [
             (sql::PURGE_NONCES, now_ms),
-            (sql::PURGE_OLD_CALLS, self.retention.horizon_ms(now_ms)),
+            (sql::PURGE_OLD_CALLS, horizon_ms),
+            (sql::tokens::PURGE_TOKENS, horizon_ms),
             (sql::PURGE_SURPLUS_CALLS, i64::from(self.retention.max_rows)),
         ];
         for (statement, bound) in kinds {

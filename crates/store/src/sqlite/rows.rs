@@ -1,9 +1,10 @@
 //! Rows to records.
 
-use crate::records::{CallRow, DiscoveryRecord, Intent, Outcome, OutcomeKind};
+use crate::records::{CallRow, DiscoveryRecord, Intent, Outcome};
 use sqlx::Row;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::SqliteRow;
+use toolbooth_core::outcome::OutcomeKind;
 use tracing::warn;
 use uuid::Uuid;
 

@@ -5,12 +5,13 @@
 
 use super::file::{DatabaseFile, discard};
 use super::lock::Lock;
-use super::rows;
+use super::{rows, tokens};
 use crate::records::{Closing, DiscoveryRecord, Intent, Outcome, closing};
 use crate::{StoreError, sql};
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::names::ServerName;
+use toolbooth_core::token::TokenRecord;
 
 /// The most rows one purging change deletes.
 pub(super) const PURGE_CHUNK: u64 = 1_000;
@@ -37,6 +38,11 @@ pub(super) enum Change {
         nonce: Vec<u8>,
         expires_at_ms: i64,
     },
+    AddToken(TokenRecord),
+    RevokeToken {
+        id: String,
+        at_ms: i64,
+    },
     Purge {
         statement: &'static str,
         bound: i64,
@@ -52,10 +58,12 @@ pub(super) struct Effect {
     pub(super) rows: u64,
     /// The secret that stands, for `Change::Secret`.
     pub(super) secret: Vec<u8>,
+    /// The token as it stands now.
+    pub(super) token: Option<TokenRecord>,
 }
 
 /// A change's own result: refused by the journal's rules, though the group goes on.
-type Verdict = Result<Effect, StoreError>;
+pub(super) type Verdict = Result<Effect, StoreError>;
 
 enum Job {
     Write { change: Change, answer: oneshot::Sender<Verdict> },
@@ -185,6 +193,8 @@ async fn write(connection: &mut SqliteConnection, change: Change) -> Result<Verd
         Change::Intent(intent) => return write_intent(connection, intent).await,
         Change::Outcome(outcome) => return write_outcome(connection, outcome).await,
         Change::Secret { name, candidate } => return add_secret(connection, name, candidate).await,
+        Change::AddToken(token) => return tokens::add(connection, token).await,
+        Change::RevokeToken { id, at_ms } => return tokens::revoke(connection, id, at_ms).await,
         Change::SaveDiscovery(record) => sqlx::query(sql::SAVE_DISCOVERY)
             .bind(String::from(record.server))
             .bind(record.entry_hash)
@@ -249,5 +259,5 @@ async fn add_secret(
     let query = sqlx::query(sql::ADD_SECRET).bind(name.clone()).bind(candidate);
     let rows = query.execute(&mut *connection).await?.rows_affected();
     let secret = sqlx::query_scalar(sql::SECRET).bind(name).fetch_one(connection).await?;
-    Ok(Ok(Effect { rows, secret }))
+    Ok(Ok(Effect { rows, secret, ..Effect::default() }))
 }

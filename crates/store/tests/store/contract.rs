@@ -1,6 +1,7 @@
 //! The contract: one list of promises, kept by every backend.
 
 use crate::sample::{discovery, intent, outcome, server};
+use crate::tokens::*;
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::pin;
@@ -11,10 +12,10 @@ use tokio::task::JoinSet;
 use toolbooth_core::fault::Fault;
 use toolbooth_store::{CallRow, NonceUse, OutcomeKind, Retention, Store, StoreError, StoreUrl, open_with};
 
-type Shared = Arc<dyn Store>;
+pub type Shared = Arc<dyn Store>;
 
 const RETENTION: Retention = Retention { max_age: Duration::from_secs(3600), max_rows: 20 };
-const HOUR_MS: i64 = 3_600_000;
+pub const HOUR_MS: i64 = 3_600_000;
 
 macro_rules! contract {
     ($($promise:ident)*) => {
@@ -57,9 +58,14 @@ contract! {
     writers_beyond_the_queue_wait_and_succeed
     a_caller_who_hangs_up_breaks_nothing
     a_closed_store_says_so
+    tokens_are_found_by_their_hash
+    a_taken_token_is_refused
+    the_first_revocation_stands
+    purge_forgets_dead_tokens
+    tokens_are_bounded
 }
 
-fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> &'static str {
+pub fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> &'static str {
     result.expect_err("a refusal").code()
 }
 

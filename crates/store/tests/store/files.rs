@@ -208,8 +208,10 @@ async fn a_store_interrupted_while_it_was_made_is_finished() {
     let path = folder.path().join("toolbooth.db");
     std::fs::write(&path, b"").expect("written");
     opened(&path).await.close().await;
-    let cases = ["DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; \
-        DELETE FROM _sqlx_migrations"];
+    let cases = [
+        "DROP TABLE tokens; DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; \
+        DELETE FROM _sqlx_migrations",
+    ];
     for undone in cases {
         let mut hand = raw(&path).await;
         hand.execute(undone).await.expect("undone");

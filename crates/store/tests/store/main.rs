@@ -5,3 +5,4 @@ mod crash;
 mod files;
 mod sample;
 mod speed;
+mod tokens;

@@ -80,7 +80,7 @@ fn entry(global: &Global, sources: &Sources, client: App) -> Result<Entry, Failu
             Some("leave --url away: it will start `toolbooth stdio`"),
         ));
     }
-    let gateway = Remote::at(url, None)?;
+    let gateway = Remote::at(url)?;
     Ok(Entry::Http { url: format!("{}/mcp", gateway.url) })
 }
 

@@ -6,6 +6,7 @@ mod reloading;
 
 use super::{in_runtime, trust};
 use crate::arguments::Global;
+use crate::callers;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::gateway;
@@ -99,7 +100,7 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
 
 async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Outcome {
     let settings = loaded.settings.clone();
-    let identity = gateway::identity(&settings, &sources).map_err(Failure::usage)?;
+    let identity = callers::identity(&loaded, &sources).map_err(Failure::usage)?;
     if let Some(other) = living(&settings.data_dir).await {
         return Err(Failure::failed(already_running(&other)));
     }
@@ -120,7 +121,7 @@ async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Ou
         named: gateway::named(&sources),
     };
     let watched = reloading::Watched::new(&loaded.files);
-    let reload = reloading::reloader(engine.clone(), sources, watched.clone());
+    let reload = reloading::reloader(door.clone(), sources, watched.clone());
     let doors =
         Doors { door: door.clone(), rest: rest::router(Rest { door: door.clone(), reload: reload.clone() }) };
     let present = joining::open(&presence, &settings.data_dir, &door, &stop, linger);

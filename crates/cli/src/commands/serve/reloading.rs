@@ -1,14 +1,15 @@
 //! Reading the configuration again: on request, on a signal, and when a file changes.
 
-use crate::gateway;
+use crate::{callers, gateway};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
 use toolbooth_config::watch::{Watch, watch};
 use toolbooth_config::{LoadFailure, Sources};
 use toolbooth_core::fault::Problem;
-use toolbooth_engine::Engine;
+use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::Reload;
+use toolbooth_upstream::http::Fetch;
 
 /// The files that are watched; a reload may find others.
 #[derive(Clone)]
@@ -44,10 +45,10 @@ impl Watched {
 }
 
 /// Reads the configuration again and brings the servers in line; all of it or nothing.
-pub fn reloader(engine: Arc<Engine>, sources: Sources, watched: Watched) -> Reload {
+pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
     let sources = Arc::new(Mutex::new(sources));
     Arc::new(move || {
-        let (engine, sources, watched) = (engine.clone(), sources.clone(), watched.clone());
+        let (door, sources, watched) = (door.clone(), sources.clone(), watched.clone());
         Box::pin(async move {
             let mut sources = sources.lock().await;
             let loaded =
@@ -56,7 +57,11 @@ pub fn reloader(engine: Arc<Engine>, sources: Sources, watched: Watched) -> Relo
                     Problem::of(&failure)
                 })?;
             watched.set(loaded.files.clone());
+            let directory = callers::directory(&loaded, Arc::new(Fetch::default()))?;
+            let engine = &door.engine;
             let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
+            // Groups and personas follow the file; how callers are recognised does not, until the next start.
+            door.identity.set_directory(directory);
             let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
             Ok(serde_json::json!({ "applied": applied, "findings": findings }))
         })

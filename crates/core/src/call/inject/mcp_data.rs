@@ -5,6 +5,8 @@ use crate::call::CallFault;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, MCP_DATA, ServerCatalog, Tool};
 use crate::json::{Member, ObjectWriter, RawJson};
+use crate::permission::{Permission, on_tool};
+use std::sync::Arc;
 
 /// The longest `_mcp_data`, unless configured otherwise.
 pub const MAX_MCP_DATA: usize = 256 * 1024;
@@ -68,7 +70,8 @@ fn tell(catalog: &Catalog, caller: &Caller, budget: usize) -> RawJson {
             about.description.clone().or_else(|| about.short_description.clone()).unwrap_or_default();
         let head = RawJson::from_value(&description).as_bytes().len() + server.entry.name.as_str().len() + 64;
         let mut entries = Vec::new();
-        for tool in server.tools.iter().filter(|tool| !is_canvas(tool)) {
+        let told = |tool: &&Arc<Tool>| !is_canvas(tool) && on_tool(caller, tool) == Permission::Granted;
+        for tool in server.tools.iter().filter(told) {
             let entry = Entry { tool, description: tool.description().unwrap_or_default(), parameters: None };
             let size = entry.size() + if entries.is_empty() { head } else { 0 };
             if size > left {

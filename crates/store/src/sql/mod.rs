@@ -1,5 +1,7 @@
 //! The statements, in the words that SQLite and PostgreSQL share.
 
+pub(crate) mod tokens;
+
 pub(crate) const SAVE_DISCOVERY: &str = "\
     INSERT INTO discoveries (server, entry_hash, era, saved_at_ms, payload) VALUES ($1, $2, $3, $4, $5) \
     ON CONFLICT (server) DO UPDATE SET entry_hash = excluded.entry_hash, era = excluded.era, \

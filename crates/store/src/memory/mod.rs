@@ -1,13 +1,18 @@
 //! The store that forgets with the process: for tests, trials and comparison.
 
+mod tokens;
+
 use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
-use crate::records::{CallRow, Closing, DiscoveryRecord, Intent, NonceUse, Outcome, OutcomeKind, closing};
+use crate::records::{CallRow, Closing, DiscoveryRecord, Intent, NonceUse, Outcome, closing};
 use crate::{Store, StoreError};
 use async_trait::async_trait;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokens::Tokens;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::outcome::OutcomeKind;
+use toolbooth_core::token::TokenRecord;
 use uuid::Uuid;
 
 /// Forgetting a nonce before its time would let a handle be used twice, so at this many new ones are refused.
@@ -28,6 +33,7 @@ struct State {
     next_place: u64,
     secrets: HashMap<String, Vec<u8>>,
     nonces: HashMap<Vec<u8>, i64>,
+    tokens: Tokens,
 }
 
 impl MemoryStore {
@@ -178,12 +184,30 @@ impl Store for MemoryStore {
         })
     }
 
+    async fn add_token(&self, token: TokenRecord) -> Result<(), StoreError> {
+        limits::check_token(&token)?;
+        self.with(|state| state.tokens.add(token))
+    }
+
+    async fn token_by_hash(&self, hash: &[u8; 32]) -> Result<Option<TokenRecord>, StoreError> {
+        self.with(|state| Ok(state.tokens.by_hash(hash)))
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
+        self.with(|state| Ok(state.tokens.all()))
+    }
+
+    async fn revoke_token(&self, id: &str, at_ms: i64) -> Result<Option<TokenRecord>, StoreError> {
+        self.with(|state| Ok(state.tokens.revoke(id, at_ms)))
+    }
+
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {
         let horizon_ms = self.retention.horizon_ms(now_ms);
         self.with(|state| {
             state.nonces.retain(|_, expires_at_ms| *expires_at_ms > now_ms);
             state.drop_calls(|_, row| row.intent.at_ms < horizon_ms);
             state.drop_surplus(self.retention.max_rows);
+            state.tokens.purge(horizon_ms);
             Ok(())
         })
     }

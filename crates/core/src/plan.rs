@@ -1,0 +1,96 @@
+//! Plans: calls queued in order, to be read as a whole before any of them runs.
+
+use crate::words::words;
+use uuid::Uuid;
+
+words! {
+    /// Whether a plan still takes steps.
+    pub enum PlanState ("plan state") {
+        /// Calls are queued in it.
+        Open = "open",
+        /// It takes no further steps; those it has can still be decided.
+        Closed = "closed",
+    }
+}
+
+/// An ordered group of held calls. While one is open, its scope is in plan mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The plan.
+    pub id: Uuid,
+    /// Whose calls it queues.
+    pub user: String,
+    /// Only those made as this persona.
+    pub persona: Option<String>,
+    /// Only those of this session.
+    pub session: Option<String>,
+    /// Whether it still takes steps.
+    pub state: PlanState,
+    /// When it was opened.
+    pub created_ms: i64,
+    /// When it was closed.
+    pub closed_ms: Option<i64>,
+}
+
+/// A held call's place in a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PlanStep {
+    /// The plan.
+    pub plan: Uuid,
+    /// Its number there, counted from 1.
+    pub step: u32,
+}
+
+impl Plan {
+    /// Whether the plan queues the calls of `user` made as `persona` in `session`.
+    pub fn covers(&self, user: &str, persona: Option<&str>, session: Option<&str>) -> bool {
+        // A plan without a persona or session covers them all; one with either covers just that one.
+        let matches =
+            |bound: &Option<String>, given: Option<&str>| bound.is_none() || bound.as_deref() == given;
+        self.state == PlanState::Open
+            && self.user == user
+            && matches(&self.persona, persona)
+            && matches(&self.session, session)
+    }
+
+    /// The plan, closed at `at_ms`; the first closing stands.
+    #[must_use]
+    pub fn close(&self, at_ms: i64) -> Self {
+        let closed_ms = Some(self.closed_ms.unwrap_or(at_ms));
+        Self { state: PlanState::Closed, closed_ms, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_covers_its_own_scope() {
+        let plan = |persona: Option<&str>, session: Option<&str>| Plan {
+            id: Uuid::nil(),
+            user: "ann".into(),
+            persona: persona.map(Into::into),
+            session: session.map(Into::into),
+            state: PlanState::Open,
+            created_ms: 0,
+            closed_ms: None,
+        };
+        let cases = [
+            (None, None, None, None, true),
+            (None, None, Some("dev"), Some("s1"), true),
+            (Some("dev"), None, Some("dev"), Some("s1"), true),
+            (Some("dev"), None, None, None, false),
+            (Some("dev"), None, Some("ops"), None, false),
+            (None, Some("s1"), None, Some("s1"), true),
+            (None, Some("s1"), None, Some("s2"), false),
+            (Some("dev"), Some("s1"), Some("dev"), Some("s2"), false),
+        ];
+        for (bound_persona, bound_session, persona, session, expected) in cases {
+            let plan = plan(bound_persona, bound_session);
+            assert_eq!(plan.covers("ann", persona, session), expected, "{plan:?} {persona:?} {session:?}");
+            assert!(!plan.covers("bo", persona, session));
+            assert!(!plan.close(1).covers("ann", persona, session));
+        }
+    }
+}

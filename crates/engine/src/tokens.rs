@@ -1,0 +1,111 @@
+//! Bearer tokens: made here, shown once, kept by their hash.
+
+use crate::engine::Engine;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::token::TokenRecord;
+
+/// By this people and scanners recognise a token of ours.
+const PREFIX: &str = "tb_";
+/// The most groups a token may carry.
+const MAX_GROUPS: usize = 100;
+/// The longest name of a user, a group or a persona, and the longest note.
+const MAX_TEXT: usize = 256;
+
+/// What a new token is to be.
+#[derive(Debug, Clone, Default)]
+pub struct NewToken {
+    /// Whose it is.
+    pub user: String,
+    /// The groups its holder is in.
+    pub groups: Vec<String>,
+    /// The persona it is bound to.
+    pub persona: Option<String>,
+    /// What its maker writes about it.
+    pub note: Option<String>,
+    /// How long it lasts; absent means until it is revoked.
+    pub lasts: Option<Duration>,
+}
+
+/// A token just made. Its text is nowhere else, and never will be.
+pub struct MadeToken {
+    /// The text to hand to its user.
+    pub bearer: String,
+    /// What is kept of it.
+    pub record: TokenRecord,
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bad(message: String) -> Problem {
+    Problem { code: "token.bad", blame: Blame::Caller, message, hint: None }
+}
+
+fn check(what: &str, text: &str) -> Result<(), Problem> {
+    let odd = text.trim() != text || text.chars().any(char::is_control);
+    if text.is_empty() || text.len() > MAX_TEXT || odd {
+        return Err(bad(format!("{what} has 1 to {MAX_TEXT} bytes, and no spaces at its ends")));
+    }
+    Ok(())
+}
+
+impl Engine {
+    /// Makes a token.
+    pub async fn make_token(&self, new: NewToken) -> Result<MadeToken, Problem> {
+        let NewToken { user, groups, persona, note, lasts } = new;
+        check("a user", &user)?;
+        groups.iter().try_for_each(|group| check("a group", group))?;
+        persona.iter().try_for_each(|persona| check("a persona", persona))?;
+        note.iter().try_for_each(|note| check("a note", note))?;
+        if groups.len() > MAX_GROUPS {
+            return Err(bad(format!("a token carries at most {MAX_GROUPS} groups")));
+        }
+        let (mut secret, mut id) = ([0_u8; 32], [0_u8; 5]);
+        let filled = getrandom::fill(&mut secret).and_then(|()| getrandom::fill(&mut id));
+        filled.map_err(|_| Problem {
+            code: "token.no-randomness",
+            blame: Blame::Gateway,
+            message: "the system gave no randomness for a token".into(),
+            hint: None,
+        })?;
+        let bearer = format!("{PREFIX}{}", hex(&secret));
+        let created_ms = now_ms();
+        let lasts_ms = lasts.map(|lasts| i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX));
+        let record = TokenRecord {
+            id: hex(&id),
+            hash: TokenRecord::hash_of(&bearer),
+            user,
+            groups,
+            persona,
+            note,
+            created_ms,
+            expires_ms: lasts_ms.map(|lasts| created_ms.saturating_add(lasts)),
+            revoked_ms: None,
+        };
+        self.store().add_token(record.clone()).await.map_err(|error| Problem::of(&error))?;
+        Ok(MadeToken { bearer, record })
+    }
+
+    /// The token with this text, whether or not it still counts.
+    pub async fn token(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem> {
+        let hash = TokenRecord::hash_of(bearer);
+        self.store().token_by_hash(&hash).await.map_err(|error| Problem::of(&error))
+    }
+
+    /// Every token, oldest first.
+    pub async fn tokens(&self) -> Result<Vec<TokenRecord>, Problem> {
+        self.store().tokens().await.map_err(|error| Problem::of(&error))
+    }
+
+    /// Takes a token back for good. Nothing when there is no such token.
+    pub async fn revoke_token(&self, id: &str) -> Result<Option<TokenRecord>, Problem> {
+        self.store().revoke_token(id, now_ms()).await.map_err(|error| Problem::of(&error))
+    }
+}

@@ -1,0 +1,25 @@
+//! Bearer tokens as they come: one `Authorization` header, or nothing that counts.
+
+use super::refusal::Unidentified;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+/// The longest token that is looked at.
+pub(super) const MAX_TOKEN: usize = 16 * 1024;
+
+/// The token of a request. It stands in the header alone: addresses end up in logs.
+pub(super) fn token(headers: &HeaderMap) -> Result<&str, Unidentified> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or(Unidentified::Missing)?;
+    if values.next().is_some() || value.len() > MAX_TOKEN {
+        return Err(Unidentified::Refused);
+    }
+    let (scheme, token) =
+        value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(Unidentified::Refused)?;
+    let token = token.trim();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() || !token.bytes().all(plain) {
+        return Err(Unidentified::Refused);
+    }
+    Ok(token)
+}

@@ -1,0 +1,235 @@
+//! Stage 1, identify: who calls. No request names its caller; the door finds out, here and nowhere else.
+//!
+//! Every door hands in what it has (headers, or that it is the local socket) and gets a caller or a
+//! refusal. Who the user is comes from the mode, what the user may see from the directory.
+
+mod bearer;
+mod directory;
+pub mod jwt;
+mod metadata;
+mod proxy;
+mod refusal;
+mod remember;
+mod service;
+mod token;
+
+pub use directory::Directory;
+pub use metadata::{Challenge, Resource, persona_of};
+pub use proxy::Proxy;
+pub use refusal::Unidentified;
+pub use service::GroupService;
+pub use token::TokenBook;
+
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+use remember::Remembered;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::broadcast;
+use toolbooth_core::caller::Caller;
+
+/// The header by which a caller picks a persona.
+pub const PERSONA_HEADER: &str = "x-toolbooth-persona";
+/// The header by which a caller names the level of data at hand.
+pub const COMPLIANCE_HEADER: &str = "x-toolbooth-compliance";
+/// How long somebody stays identified by the same credential without a second look.
+const REMEMBERED_FOR: Duration = Duration::from_secs(5);
+/// The longest name of a user or a group.
+const MAX_NAME: usize = 256;
+
+/// How callers say who they are.
+#[derive(Debug)]
+pub enum Mode {
+    /// Everyone who can reach the door is the owner of the gateway; only for loopback doors.
+    Local,
+    /// A trusted proxy names the user.
+    Header(Proxy),
+    /// Tokens that the gateway made itself.
+    Token,
+    /// Signed tokens of an identity provider.
+    Jwt(Box<jwt::Jwt>),
+}
+
+/// Somebody at a door, with what they showed.
+#[derive(Debug, Clone, Copy)]
+pub enum Knock<'a> {
+    /// A request over HTTP.
+    Http {
+        /// Its headers.
+        headers: &'a HeaderMap,
+        /// The persona its path names.
+        persona: Option<&'a str>,
+    },
+    /// A connection over the local socket, which only the operator's own processes can open.
+    Socket {
+        /// The persona the client asked for.
+        persona: Option<&'a str>,
+    },
+}
+
+/// Who somebody is, before anybody asked what they may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Claimed {
+    pub(crate) user: String,
+    /// Groups that the credential itself vouches for.
+    pub(crate) groups: Vec<String>,
+    /// The persona that the credential is bound to.
+    pub(crate) persona: Option<String>,
+    pub(crate) level: Option<String>,
+    /// When the credential ends.
+    pub(crate) until: Option<SystemTime>,
+}
+
+/// What a caller asks for beside being known.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wish<'a> {
+    persona: Option<&'a str>,
+    level: Option<&'a str>,
+}
+
+/// Finds out who calls.
+#[derive(Debug)]
+pub struct Identity {
+    mode: Mode,
+    operator: Arc<str>,
+    owner: Arc<Caller>,
+    directory: ArcSwap<Directory>,
+    remembered: Remembered,
+    taken_back: broadcast::Sender<Arc<str>>,
+    /// How the gateway describes itself to clients that look for a way in.
+    pub resource: Resource,
+}
+
+impl Identity {
+    /// Callers by a mode, with rights by a directory. The operator is the user the gateway runs as.
+    pub fn new(mode: Mode, operator: &str, directory: Directory, resource: Resource) -> Self {
+        Self {
+            mode,
+            operator: operator.into(),
+            owner: Arc::new(Caller::owner(operator)),
+            directory: ArcSwap::from_pointee(directory),
+            remembered: Remembered::default(),
+            taken_back: broadcast::channel(64).0,
+            resource,
+        }
+    }
+
+    /// A gateway that only its owner can reach.
+    pub fn local(user: &str) -> Self {
+        Self::new(Mode::Local, user, Directory::default(), Resource::default())
+    }
+
+    /// Puts other groups, personas and levels in force, for everybody at once.
+    pub fn set_directory(&self, directory: Directory) {
+        self.directory.store(Arc::new(directory));
+        self.remembered.forget();
+    }
+
+    /// A credential of this user was taken back: from now on everybody is looked at anew, and the user's open
+    /// streams end.
+    pub fn take_back(&self, user: &str) {
+        self.remembered.forget();
+        let _ = self.taken_back.send(user.into());
+    }
+
+    /// Users whose credentials are taken back, from now on.
+    pub fn taken_back(&self) -> broadcast::Receiver<Arc<str>> {
+        self.taken_back.subscribe()
+    }
+
+    /// The caller behind a knock: the one way in, for every door. The book holds the gateway's own tokens.
+    pub async fn identify(
+        &self,
+        knock: Knock<'_>,
+        book: &dyn TokenBook,
+    ) -> Result<Arc<Caller>, Unidentified> {
+        let wish = Wish::of(knock)?;
+        if matches!(self.mode, Mode::Local) {
+            return match wish {
+                Wish { persona: None, level: None } => Ok(self.owner.clone()),
+                wish => self.directory.load().grant_owner(&self.owner, wish.persona, wish.level),
+            };
+        }
+        let (kind, shown) = match (knock, &self.mode) {
+            (Knock::Socket { .. }, _) => ("socket", &*self.operator),
+            (Knock::Http { headers, .. }, Mode::Header(proxy)) => ("user", proxy.user(headers)?),
+            (Knock::Http { headers, .. }, _) => ("token", bearer::token(headers)?),
+        };
+        let key = key_of(&[kind, shown, wish.persona.unwrap_or("\0"), wish.level.unwrap_or("\0")]);
+        if let Some(caller) = self.remembered.get(&key) {
+            return Ok(caller);
+        }
+        let since = self.remembered.generation();
+        let claimed = match (kind, &self.mode) {
+            ("token", Mode::Jwt(jwt)) => jwt.check(shown, SystemTime::now()).await?,
+            ("token", _) => token::check(book, shown, SystemTime::now()).await?,
+            // The operator is nobody special here: a user of that name, with groups by the configuration.
+            _ => Claimed { user: shown.to_owned(), ..Claimed::default() },
+        };
+        let until = claimed.until;
+        let directory = self.directory.load_full();
+        let caller = directory.grant(claimed, wish.persona, wish.level).await?;
+        self.remembered.put(key, &caller, until, since);
+        Ok(caller)
+    }
+
+    /// The same caller through another persona, for requests that name one later than their headers do.
+    pub fn through(&self, caller: &Arc<Caller>, persona: &str) -> Result<Arc<Caller>, Unidentified> {
+        self.directory.load().through(caller, persona)
+    }
+
+    /// Whether there is a persona of this name at all.
+    pub fn knows_persona(&self, name: &str) -> bool {
+        self.directory.load().personas.contains_key(name)
+    }
+
+    /// The names of the personas that a caller may pick.
+    pub fn personas(&self, caller: &Caller) -> Vec<String> {
+        self.directory.load().pickable(caller)
+    }
+}
+
+impl<'a> Wish<'a> {
+    fn of(knock: Knock<'a>) -> Result<Self, Unidentified> {
+        let (headers, named) = match knock {
+            Knock::Socket { persona } => return Ok(Self { persona, level: None }),
+            Knock::Http { headers, persona } => (headers, persona),
+        };
+        let header = one(headers, PERSONA_HEADER).map_err(|()| Unidentified::unreadable_persona())?;
+        let persona = match (named, header) {
+            (Some(path), Some(header)) if path != header => return Err(Unidentified::persona(header)),
+            (path, header) => path.or(header),
+        };
+        let level = one(headers, COMPLIANCE_HEADER).map_err(|()| Unidentified::Refused)?;
+        Ok(Self { persona, level })
+    }
+}
+
+/// A header that may stand once: its text, or nothing; an error where it stands twice or is no text.
+fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(());
+    }
+    let text = value.to_str().map_err(|_| ())?.trim();
+    if text.is_empty() || text.len() > MAX_NAME { Err(()) } else { Ok(Some(text)) }
+}
+
+/// Whether a text can be the name of a user or a group.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control) && text.trim() == text
+}
+
+fn key_of(parts: &[&str]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests;

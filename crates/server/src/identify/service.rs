@@ -1,0 +1,133 @@
+//! The group service: `POST {user_id, group_id}` answers `{is_member}`. Whatever else it says is a no.
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Request, StatusCode};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
+use toolbooth_core::secret::SecretText;
+use toolbooth_upstream::oauth::{Http, Reach};
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a failure counts as a no: long enough not to hammer a service that is down.
+const FAILED_FOR: Duration = Duration::from_secs(1);
+/// How many questions about one user are open at once.
+const AT_ONCE: usize = 8;
+/// How many answers are remembered.
+const MAX_ANSWERS: usize = 50_000;
+
+/// One answer, asked for once however many wait for it, and when it ends.
+type Answer = Arc<OnceCell<(Member, Instant)>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Member {
+    Yes,
+    No,
+}
+
+/// A service that knows who is in which group.
+pub struct GroupService {
+    http: Arc<dyn Http>,
+    url: String,
+    token: Option<SecretText>,
+    believed_for: Duration,
+    answers: Mutex<HashMap<(Arc<str>, Arc<str>), Answer>>,
+}
+
+impl std::fmt::Debug for GroupService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GroupService").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct Reply {
+    is_member: bool,
+}
+
+impl GroupService {
+    /// The service at a URL, whose answers are believed for a while.
+    pub fn new(http: Arc<dyn Http>, url: &str, token: Option<SecretText>, believed_for: Duration) -> Self {
+        Self { http, url: url.to_owned(), token, believed_for, answers: Mutex::default() }
+    }
+
+    /// Those of these groups that the user is in.
+    pub(super) async fn member_of(&self, user: &str, groups: Vec<Arc<str>>) -> Vec<Arc<str>> {
+        let user: Arc<str> = user.into();
+        let asking = groups.into_iter().map(|group| {
+            let user = user.clone();
+            async move { (self.ask(&user, &group).await == Member::Yes).then_some(group) }
+        });
+        let answers: Vec<Option<Arc<str>>> =
+            futures_util::stream::iter(asking).buffer_unordered(AT_ONCE).collect().await;
+        answers.into_iter().flatten().collect()
+    }
+
+    async fn ask(&self, user: &Arc<str>, group: &Arc<str>) -> Member {
+        let cell = self.cell(user, group);
+        let answer = cell.get_or_init(|| async {
+            let asked = tokio::time::timeout(PATIENCE, self.exchange(user, group)).await;
+            let now = Instant::now();
+            match asked {
+                Ok(Ok(member)) => (member, now + self.believed_for),
+                Ok(Err(why)) => {
+                    tracing::warn!("the group service did not answer, which counts as no: {why}");
+                    (Member::No, now + FAILED_FOR)
+                }
+                Err(_) => {
+                    tracing::warn!("the group service did not answer in time, which counts as no");
+                    (Member::No, now + FAILED_FOR)
+                }
+            }
+        });
+        answer.await.0
+    }
+
+    fn cell(&self, user: &Arc<str>, group: &Arc<str>) -> Answer {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (user.clone(), group.clone());
+        let now = Instant::now();
+        let fresh = |cell: &Answer| cell.get().is_none_or(|(_, until)| now < *until);
+        if let Some(cell) = answers.get(&key).filter(|cell| fresh(cell)) {
+            return cell.clone();
+        }
+        if answers.len() >= MAX_ANSWERS {
+            answers.retain(|_, cell| fresh(cell));
+            if answers.len() >= MAX_ANSWERS {
+                answers.clear();
+            }
+        }
+        let cell = Answer::default();
+        answers.insert(key, cell.clone());
+        cell
+    }
+
+    async fn exchange(&self, user: &str, group: &str) -> Result<Member, String> {
+        let body = serde_json::json!({ "user_id": user, "group_id": group }).to_string();
+        let mut request = Request::post(self.url.as_str())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json")
+            .extension(Reach::Configured)
+            .body(Bytes::from(body))
+            .map_err(|_| "its address is none".to_owned())?;
+        if let Some(token) = &self.token {
+            let text = format!("Bearer {}", token.expose());
+            let mut value =
+                HeaderValue::from_str(&text).map_err(|_| "its token fits no header".to_owned())?;
+            value.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, value);
+        }
+        let response = self.http.fetch(request).await.map_err(|error| error.to_string())?;
+        if response.status() != StatusCode::OK {
+            return Err(format!("status {}", response.status().as_u16()));
+        }
+        let reply: Reply =
+            serde_json::from_slice(response.body()).map_err(|_| "no `is_member` in its answer".to_owned())?;
+        Ok(if reply.is_member { Member::Yes } else { Member::No })
+    }
+}

@@ -1,0 +1,274 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use toolbooth_core::caller::{Admin, Standing};
+use toolbooth_core::fault::Problem;
+use toolbooth_core::persona::{Inherit, Persona};
+use toolbooth_core::secret::SecretText;
+use toolbooth_core::token::TokenRecord;
+use toolbooth_upstream::oauth::{Http, HttpError};
+
+fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        headers
+            .append(HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap());
+    }
+    headers
+}
+
+/// A gateway that made no tokens.
+struct NoBook;
+
+#[async_trait]
+impl TokenBook for NoBook {
+    async fn find(&self, _: &str) -> Result<Option<TokenRecord>, Problem> {
+        Ok(None)
+    }
+}
+
+/// A gateway with one token, `good`, that somebody may change.
+struct Book(Mutex<TokenRecord>);
+
+#[async_trait]
+impl TokenBook for Book {
+    async fn find(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem> {
+        let record = self.0.lock().unwrap().clone();
+        Ok((TokenRecord::hash_of(bearer) == record.hash).then_some(record))
+    }
+}
+
+#[tokio::test]
+async fn a_token_counts_until_it_is_taken_back() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as i64;
+    let record = TokenRecord {
+        id: "1".into(),
+        hash: TokenRecord::hash_of("good"),
+        user: "ann".into(),
+        groups: vec!["ops".into()],
+        persona: Some("dev".into()),
+        note: None,
+        created_ms: 0,
+        expires_ms: Some(now + 60_000),
+        revoked_ms: None,
+    };
+    let book = Book(Mutex::new(record.clone()));
+    let identity = Identity::new(Mode::Token, "me", directory(), Resource::default());
+    let identify = async |token: &str, persona| {
+        let headers = headers(&[("authorization", &format!("Bearer {token}"))]);
+        identity.identify(Knock::Http { headers: &headers, persona }, &book).await
+    };
+    let ann = identify("good", None).await.unwrap();
+    assert_eq!((&*ann.user, ann.persona_name()), ("ann", Some("dev")));
+    assert!(ann.groups.contains("ops") && ann.groups.contains("staff"), "the token's groups and the file's");
+    assert!(identify("good", Some("dev")).await.is_ok());
+    assert_eq!(identify("good", Some("audit")).await, Err(Unidentified::persona("audit")), "it is bound");
+    assert_eq!(identify("bad", None).await, Err(Unidentified::Refused));
+    *book.0.lock().unwrap() = record.revoke(now);
+    identity.take_back("ann");
+    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "at once");
+    *book.0.lock().unwrap() = TokenRecord { expires_ms: Some(now), ..record };
+    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "its time is over");
+}
+
+fn directory() -> Directory {
+    let persona = |name: &str, groups: Option<&[&str]>| {
+        let groups = groups.map(|groups| groups.iter().map(|g| (*g).to_owned()).collect());
+        (name.to_owned(), Arc::new(Persona::new(name, None, Inherit::Shared, groups).unwrap()))
+    };
+    let groups = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    Directory {
+        groups_of: [("ann".to_owned(), groups(&["staff"])), ("root".to_owned(), groups(&["keepers"]))].into(),
+        admin_group: "keepers".into(),
+        personas: [persona("dev", None), persona("audit", Some(&["auditors"]))].into(),
+        ..Directory::default()
+    }
+}
+
+fn proxied() -> Identity {
+    let proxy = Proxy::new("X-User-Email", "X-Proxy-Secret", &SecretText::plain("let me in"));
+    Identity::new(Mode::Header(proxy), "me", directory(), Resource::default())
+}
+
+#[tokio::test]
+async fn a_proxy_is_believed_by_its_secret_alone() {
+    let identity = proxied();
+    let user = ("x-user-email", "ann");
+    let secret = ("x-proxy-secret", "let me in");
+    let long = "a".repeat(300);
+    let cases: [(&[(&str, &str)], Result<&str, Unidentified>); 13] = [
+        (&[user, secret], Ok("ann")),
+        (&[("X-User-Email", " ann "), secret], Ok("ann")),
+        (&[user], Err(Unidentified::Missing)),
+        (&[secret], Err(Unidentified::Missing)),
+        (&[], Err(Unidentified::Missing)),
+        (&[user, ("x-proxy-secret", "let me")], Err(Unidentified::Refused)),
+        (&[user, ("x-proxy-secret", "")], Err(Unidentified::Refused)),
+        (&[user, secret, secret], Err(Unidentified::Refused)),
+        (&[user, ("x-user-email", "root"), secret], Err(Unidentified::Refused)),
+        (&[("x-user-email", "ann, root"), secret], Err(Unidentified::Refused)),
+        (&[("x-user-email", ""), secret], Err(Unidentified::Refused)),
+        (&[("x-user-email", &long), secret], Err(Unidentified::Refused)),
+        (&[("authorization", "Bearer x"), user], Err(Unidentified::Missing)),
+    ];
+    for (shown, expected) in cases {
+        let found = identity.identify(Knock::Http { headers: &headers(shown), persona: None }, &NoBook).await;
+        let found = found.map(|caller| caller.user.to_string());
+        assert_eq!(found, expected.map(str::to_owned), "{shown:?}");
+    }
+}
+
+#[tokio::test]
+async fn rights_come_from_the_directory() {
+    let identity = proxied();
+    let as_user = |user| headers(&[("x-user-email", user), ("x-proxy-secret", "let me in")]);
+    let identify = async |user| {
+        let headers = as_user(user);
+        identity.identify(Knock::Http { headers: &headers, persona: None }, &NoBook).await.unwrap()
+    };
+    let (ann, root, bob) = (identify("ann").await, identify("root").await, identify("bob").await);
+    assert!(ann.groups.contains("staff") && ann.groups.contains("users") && !ann.groups.contains("keepers"));
+    assert_eq!([ann.admin, root.admin, bob.admin], [Admin::No, Admin::Yes, Admin::No]);
+    assert_eq!(ann.standing, Standing::Guest);
+    let socket = identity.identify(Knock::Socket { persona: None }, &NoBook).await.unwrap();
+    assert_eq!((&*socket.user, socket.admin, socket.standing), ("me", Admin::No, Standing::Guest));
+    assert!(Arc::ptr_eq(&ann, &identify("ann").await), "remembered for a moment");
+    identity.set_directory(Directory::default());
+    assert!(!identify("ann").await.groups.contains("staff"), "a new directory is in force at once");
+}
+
+#[tokio::test]
+async fn unknown_and_forbidden_personas_read_the_same() {
+    let (proxied, local) = (proxied(), Identity::local("me"));
+    local.set_directory(directory());
+    let shown = [("x-user-email", "ann"), ("x-proxy-secret", "let me in")];
+    type Case<'a> =
+        (&'a Identity, Option<&'a str>, &'a [(&'a str, &'a str)], Result<Option<&'a str>, &'a str>);
+    let cases: [Case<'_>; 9] = [
+        (&proxied, None, &[], Ok(None)),
+        (&proxied, Some("dev"), &[], Ok(Some("dev"))),
+        (&proxied, None, &[(PERSONA_HEADER, "dev")], Ok(Some("dev"))),
+        (&proxied, Some("dev"), &[(PERSONA_HEADER, "audit")], Err("audit")),
+        (&proxied, Some("audit"), &[], Err("audit")),
+        (&proxied, Some("nobody"), &[], Err("nobody")),
+        (&proxied, None, &[(PERSONA_HEADER, "dev"), (PERSONA_HEADER, "dev")], Err("?")),
+        (&local, Some("audit"), &[], Ok(Some("audit"))),
+        (&local, Some("nobody"), &[], Err("nobody")),
+    ];
+    for (identity, persona, more, expected) in cases {
+        let headers = headers(&[&shown, more].concat());
+        let found = identity.identify(Knock::Http { headers: &headers, persona }, &NoBook).await;
+        let found = found.map(|caller| caller.persona_name().map(str::to_owned));
+        let expected = expected.map(|name| name.map(str::to_owned)).map_err(Unidentified::persona);
+        assert_eq!(found, expected, "{persona:?} {more:?}");
+    }
+}
+
+#[test]
+fn a_bearer_token_stands_once_and_plainly() {
+    let cases: [(&[&str], Result<&str, Unidentified>); 8] = [
+        (&["Bearer abc.DEF-_~+/="], Ok("abc.DEF-_~+/=")),
+        (&["bearer abc"], Ok("abc")),
+        (&[], Err(Unidentified::Missing)),
+        (&["Basic YTpi"], Err(Unidentified::Refused)),
+        (&["Bearer"], Err(Unidentified::Refused)),
+        (&["Bearer a b"], Err(Unidentified::Refused)),
+        (&["Bearer a", "Bearer a"], Err(Unidentified::Refused)),
+        (&["Bearer a,Bearer b"], Err(Unidentified::Refused)),
+    ];
+    for (values, expected) in cases {
+        let pairs: Vec<_> = values.iter().map(|value| (AUTHORIZATION.as_str(), *value)).collect();
+        assert_eq!(bearer::token(&headers(&pairs)), expected, "{values:?}");
+    }
+}
+
+#[test]
+fn a_client_that_is_turned_away_learns_where_to_go() {
+    use metadata::{Challenge, Shown};
+    let resource = Resource {
+        challenge: Challenge::Bearer,
+        public_url: Some("https://booth.example/".into()),
+        issuer: Some("https://id.example".into()),
+    };
+    let none = HeaderMap::new();
+    let well_known = "https://booth.example/.well-known/oauth-protected-resource";
+    let challenge = |path, shown| resource.challenge(&none, path, shown).unwrap();
+    assert_eq!(challenge("/mcp", Shown::Nothing), format!("Bearer resource_metadata=\"{well_known}/mcp\""));
+    assert_eq!(
+        challenge("/mcp/p/dev", Shown::Unacceptable),
+        format!("Bearer error=\"invalid_token\", resource_metadata=\"{well_known}/mcp/p/dev\"")
+    );
+    assert_eq!(challenge("/tools", Shown::Nothing), format!("Bearer resource_metadata=\"{well_known}\""));
+    let described = |path: &str| resource.describe(&none, &format!("{}{path}", metadata::WELL_KNOWN));
+    let resources: Vec<Value> =
+        ["", "/mcp", "/mcp/p/dev"].iter().map(|p| described(p).unwrap()["resource"].clone()).collect();
+    assert_eq!(
+        resources,
+        ["https://booth.example", "https://booth.example/mcp", "https://booth.example/mcp/p/dev"]
+    );
+    assert_eq!(described("/mcp").unwrap()["authorization_servers"], json!(["https://id.example"]));
+    assert_eq!(
+        (described("/other"), Resource::default().describe(&none, metadata::WELL_KNOWN)),
+        (None, None)
+    );
+}
+
+/// A group service of any temper; it counts.
+struct Service {
+    answer: &'static str,
+    status: u16,
+    asked: AtomicUsize,
+}
+
+#[async_trait]
+impl Http for Service {
+    async fn fetch(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        let asked: Value = serde_json::from_slice(request.body()).unwrap();
+        let answer = self.answer.replace("STAFF", &(asked["group_id"] == "staff").to_string());
+        let mut response = Response::new(Bytes::from(answer));
+        *response.status_mut() = StatusCode::from_u16(self.status).unwrap();
+        Ok(response)
+    }
+}
+
+#[tokio::test]
+async fn a_group_service_is_asked_once_and_its_failures_are_a_no() {
+    let cases = [
+        (r#"{"is_member":STAFF}"#, 200, true),
+        (r#"{"is_member":STAFF,"more":1}"#, 200, true),
+        (r#"{"is_member":"true"}"#, 200, false),
+        (r#"{"is_member":1}"#, 200, false),
+        (r#"{}"#, 200, false),
+        ("", 200, false),
+        (r#"{"is_member":true}"#, 500, false),
+        (r#"{"is_member":true}"#, 302, false),
+    ];
+    for (answer, status, member) in cases {
+        let http = Arc::new(Service { answer, status, asked: AtomicUsize::new(0) });
+        let service =
+            Arc::new(GroupService::new(http.clone(), "http://groups.example", None, Duration::from_secs(60)));
+        let directory = Directory {
+            named: vec!["staff".into(), "ops".into()],
+            service: Some(service),
+            ..Directory::default()
+        };
+        let claimed = || Claimed { user: "ann".into(), ..Claimed::default() };
+        let (one, two) =
+            tokio::join!(directory.grant(claimed(), None, None), directory.grant(claimed(), None, None));
+        for caller in [one.unwrap(), two.unwrap()] {
+            assert_eq!(caller.groups.contains("staff"), member, "{answer} {status}");
+            assert!(!caller.groups.contains("ops"), "{answer} {status}");
+        }
+        assert_eq!(http.asked.load(Ordering::SeqCst), 2, "once a group, however many wait: {answer}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Who asks over REST. Every route but the open ones lies behind [`identified`], so none can forget to ask.
+
+use super::Rest;
+use super::problem::ProblemDocument;
+use crate::identify::{Knock, Unidentified};
+use axum::Json;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::request::Parts;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use toolbooth_core::caller::{Admin, Caller, Groups};
+use toolbooth_core::fault::{Blame, Problem};
+
+/// The caller of a request.
+pub struct Who(pub Arc<Caller>);
+
+/// The caller of a request that only those who look after the gateway may make.
+pub struct Keeper(pub Arc<Caller>);
+
+/// Finds out who asks before anything else is looked at.
+pub async fn identified(State(rest): State<Rest>, mut request: Request, next: Next) -> Response {
+    let knock = Knock::Http { headers: request.headers(), persona: None };
+    match rest.door.identify(knock).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(unidentified) => turned_away(&rest, &unidentified, request.headers(), request.uri().path()),
+    }
+}
+
+/// Says why a request was not let in.
+pub fn turned_away(rest: &Rest, unidentified: &Unidentified, headers: &HeaderMap, path: &str) -> Response {
+    let document = ProblemDocument(unidentified.status(), Problem::of(unidentified));
+    let mut response = document.into_response();
+    unidentified.stamp(&rest.door.identity.resource, headers, path, response.headers_mut());
+    response
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Who {
+    type Rejection = ProblemDocument;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ProblemDocument> {
+        let caller = parts.extensions.get::<Arc<Caller>>().cloned();
+        caller.map(Self).ok_or_else(|| {
+            ProblemDocument(Unidentified::Missing.status(), Problem::of(&Unidentified::Missing))
+        })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Keeper {
+    type Rejection = ProblemDocument;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ProblemDocument> {
+        let Who(caller) = Who::from_request_parts(parts, state).await?;
+        match caller.admin {
+            Admin::Yes => Ok(Self(caller)),
+            Admin::No => Err(Problem {
+                code: "auth.admin-only",
+                blame: Blame::Caller,
+                message: "only those who look after the gateway may do this".into(),
+                hint: Some("they are the members of the group `auth.admin_group`".into()),
+            }
+            .into()),
+        }
+    }
+}
+
+/// The same caller through a persona that the request names besides its headers.
+pub fn through(
+    rest: &Rest,
+    caller: Arc<Caller>,
+    persona: Option<&str>,
+) -> Result<Arc<Caller>, ProblemDocument> {
+    let Some(persona) = persona else { return Ok(caller) };
+    rest.door.identity.through(&caller, persona).map_err(|refused| Problem::of(&refused).into())
+}
+
+/// `GET /me`: who the gateway takes the caller for.
+pub async fn me(State(rest): State<Rest>, Who(caller): Who) -> Json<Value> {
+    let groups: Option<Vec<&String>> = match &caller.groups {
+        Groups::All => None,
+        Groups::Named(names) => Some(names.iter().collect()),
+    };
+    Json(json!({
+        "user": &*caller.user,
+        "groups": groups.map_or_else(|| json!("all"), |groups| json!(groups)),
+        "admin": caller.admin == Admin::Yes,
+        "persona": caller.persona_name(),
+        "personas": rest.door.identity.personas(&caller),
+        "compliance_level": caller.compliance_level.as_ref().map(|level| &*level.name),
+    }))
+}
