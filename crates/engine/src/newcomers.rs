@@ -19,9 +19,9 @@ use toolbooth_core::permission::{Permission, on_server};
 use toolbooth_core::server::ServerEntry;
 use toolbooth_upstream::Supervised;
 
-/// How long after its start a server is waited for. Servers in Node or Python that are installed come up in
-/// one or two seconds, legacy ones that ignore the modern greeting in half a second more; clients give up on
-/// a list after five seconds at the earliest. What takes longer, such as a first download, is told of by
+/// How long after its start a server is waited for. Twice the 1.5 seconds after which a process that ignores
+/// the modern greeting is asked the old way, so that such a server has as long again to come up; no more, as a
+/// client that lists is kept waiting. What takes longer, such as a first download, is told of by
 /// `list_changed`. Counted from the start, so that one slow server delays a moment and not every request.
 const PATIENCE: Duration = Duration::from_secs(3);
 
