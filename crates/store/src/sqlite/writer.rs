@@ -4,14 +4,21 @@
 //! group gathers by itself. So nobody is delayed to make groups larger.
 
 use super::file::{DatabaseFile, discard};
+use super::held::Sweep;
 use super::lock::Lock;
-use super::{rows, tokens};
+use super::{consents, held, plans, rows, tokens};
+use crate::held::{Contest, Step};
 use crate::records::{Closing, DiscoveryRecord, Intent, Outcome, closing};
 use crate::{StoreError, sql};
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::consent::{Consent, Pin};
+use toolbooth_core::held::HeldCall;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::plan::Plan;
 use toolbooth_core::token::TokenRecord;
+use uuid::Uuid;
 
 /// The most rows one purging change deletes.
 pub(super) const PURGE_CHUNK: u64 = 1_000;
@@ -43,6 +50,29 @@ pub(super) enum Change {
         id: String,
         at_ms: i64,
     },
+    Hold(Box<HeldCall>),
+    Step {
+        id: Uuid,
+        step: Step,
+        audit: Option<Box<AuditEntry>>,
+    },
+    Sweep {
+        sweep: Sweep,
+        at_ms: i64,
+    },
+    OpenPlan(Plan),
+    ClosePlan {
+        id: Uuid,
+        at_ms: i64,
+    },
+    QueueStep {
+        plan: Uuid,
+        call: Box<HeldCall>,
+    },
+    GrantConsent(Consent),
+    RevokeConsent(Uuid),
+    SavePins(Vec<Pin>),
+    ForgetPins(ServerName),
     Purge {
         statement: &'static str,
         bound: i64,
@@ -60,6 +90,16 @@ pub(super) struct Effect {
     pub(super) secret: Vec<u8>,
     /// The token as it stands now.
     pub(super) token: Option<TokenRecord>,
+    /// Who won.
+    pub(super) contest: Contest,
+    /// The held calls that were moved on.
+    pub(super) held: Vec<HeldCall>,
+    /// The plan as it stands now.
+    pub(super) plan: Option<Plan>,
+    /// The number of a step.
+    pub(super) step: u32,
+    /// The consent that was revoked.
+    pub(super) consent: Option<Consent>,
 }
 
 /// A change's own result: refused by the journal's rules, though the group goes on.
@@ -180,14 +220,19 @@ async fn write_group(
 ) -> Result<Vec<Verdict>, sqlx::Error> {
     let mut verdicts = Vec::with_capacity(changes.len());
     let mut group = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut notes = Vec::new();
     for change in changes {
-        verdicts.push(write(&mut group, change).await?);
+        verdicts.push(write(&mut group, change, &mut notes).await?);
     }
     group.commit().await?;
     Ok(verdicts)
 }
 
-async fn write(connection: &mut SqliteConnection, change: Change) -> Result<Verdict, sqlx::Error> {
+async fn write(
+    connection: &mut SqliteConnection,
+    change: Change,
+    notes: &mut Vec<AuditEntry>,
+) -> Result<Verdict, sqlx::Error> {
     let query = match change {
         Change::Nothing => return Ok(Ok(Effect::default())),
         Change::Intent(intent) => return write_intent(connection, intent).await,
@@ -195,6 +240,18 @@ async fn write(connection: &mut SqliteConnection, change: Change) -> Result<Verd
         Change::Secret { name, candidate } => return add_secret(connection, name, candidate).await,
         Change::AddToken(token) => return tokens::add(connection, token).await,
         Change::RevokeToken { id, at_ms } => return tokens::revoke(connection, id, at_ms).await,
+        Change::Hold(call) => return held::hold(connection, *call).await,
+        Change::Step { id, step, audit } => {
+            return held::step(connection, id, step, audit.map(|entry| *entry), notes).await;
+        }
+        Change::Sweep { sweep, at_ms } => return held::sweep(connection, sweep, at_ms, notes).await,
+        Change::OpenPlan(plan) => return plans::open(connection, plan).await,
+        Change::ClosePlan { id, at_ms } => return plans::close(connection, id, at_ms).await,
+        Change::QueueStep { plan, call } => return plans::queue_step(connection, plan, *call).await,
+        Change::GrantConsent(consent) => return consents::grant(connection, consent).await,
+        Change::RevokeConsent(id) => return consents::revoke(connection, id).await,
+        Change::SavePins(pins) => return consents::save_pins(connection, pins).await,
+        Change::ForgetPins(server) => sqlx::query(sql::consents::FORGET_PINS).bind(String::from(server)),
         Change::SaveDiscovery(record) => sqlx::query(sql::SAVE_DISCOVERY)
             .bind(String::from(record.server))
             .bind(record.entry_hash)

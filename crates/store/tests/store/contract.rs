@@ -1,5 +1,7 @@
 //! The contract: one list of promises, kept by every backend.
 
+use crate::consents::*;
+use crate::held::*;
 use crate::sample::{discovery, intent, outcome, server};
 use crate::tokens::*;
 use std::collections::HashSet;
@@ -63,6 +65,21 @@ contract! {
     the_first_revocation_stands
     purge_forgets_dead_tokens
     tokens_are_bounded
+    a_held_call_goes_its_way
+    one_of_four_parallel_answers_wins_a_thousand_times
+    one_of_eight_parallel_claims_wins
+    late_answers_lose_and_waiting_ends
+    interrupted_held_calls_fail_as_unknown
+    held_calls_are_filtered_and_paged
+    lists_of_held_calls_are_bounded
+    one_user_cannot_fill_the_waiting_room
+    purge_forgets_ended_held_calls
+    the_narrowest_open_plan_covers_a_call
+    steps_are_numbered_without_gaps
+    consents_cover_what_they_were_given_for
+    a_newer_consent_takes_the_place_of_an_older
+    consents_are_bounded
+    pins_are_replaced_and_forgotten
 }
 
 pub fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> &'static str {

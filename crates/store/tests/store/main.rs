@@ -1,8 +1,10 @@
 //! The store's tests: what every backend promises, and what the file-backed one promises besides.
 
+mod consents;
 mod contract;
 mod crash;
 mod files;
+mod held;
 mod sample;
 mod speed;
 mod tokens;
