@@ -4,6 +4,7 @@
 //! stops waiting earlier learns nothing about its write. Times come in as parameters, in
 //! milliseconds since 1970: no backend reads a clock.
 
+mod audit;
 mod error;
 mod held;
 mod limits;
@@ -13,13 +14,14 @@ mod sql;
 mod sqlite;
 mod url;
 
+pub use audit::AuditFilter;
 pub use error::{StoreError, Trouble};
 pub use held::{Claimed, Contest, Decided, Finished, HeldFilter, SameCall};
 pub use limits::{
-    MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE, MAX_HELD, MAX_HELD_ARGUMENTS_BYTES, MAX_HELD_PAGE,
-    MAX_HELD_PAGE_BYTES, MAX_HELD_RESULT_BYTES, MAX_HELD_RESULTS, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER,
-    MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PAYLOAD_BYTES, MAX_PINS, MAX_PLAN_STEPS, MAX_PLANS_PAGE,
-    MAX_RECENT_CALLS, MAX_SWEEP, MAX_TOKENS, Retention,
+    AuditRetention, MAX_AUDIT_PAGE, MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE, MAX_HELD,
+    MAX_HELD_ARGUMENTS_BYTES, MAX_HELD_PAGE, MAX_HELD_PAGE_BYTES, MAX_HELD_RESULT_BYTES, MAX_HELD_RESULTS,
+    MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PAYLOAD_BYTES, MAX_PINS,
+    MAX_PLAN_STEPS, MAX_PLANS_PAGE, MAX_RECENT_CALLS, MAX_SWEEP, MAX_TOKENS, Retention,
 };
 pub use memory::MemoryStore;
 pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
@@ -29,7 +31,7 @@ pub use url::{StoreUrl, StoreUrlError};
 
 use async_trait::async_trait;
 use std::sync::Arc;
-use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
@@ -174,6 +176,21 @@ pub trait Store: Send + Sync {
 
     /// Forgets what was accepted on a server.
     async fn forget_pins(&self, server: &ServerName) -> Result<(), StoreError>;
+
+    /// Adds to the audit without waiting for the disk; waits while too much is queued.
+    ///
+    /// It is durable after the next `flush`, or after any later write that has returned. An entry
+    /// that cannot be written is kept and tried again; when too many are, this answers the fault.
+    async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError>;
+
+    /// Adds to the audit, all entries or none, and returns when they are durable.
+    async fn audit_now(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError>;
+
+    /// Rows of the audit, newest first, at most `MAX_AUDIT_PAGE`.
+    async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError>;
+
+    /// Checks the whole audit, in little memory; `core::audit` says what that can show and what not.
+    async fn verify_audit(&self) -> Result<AuditReport, StoreError>;
 
     /// Drops expired nonces and consents, and what is over beyond the retention.
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError>;

@@ -45,6 +45,8 @@ pub const MAX_PLANS_PAGE: u32 = 1_000;
 pub const MAX_CONSENTS_OF_USER: usize = 1_000;
 /// The most consents one reading returns.
 pub const MAX_CONSENTS_PAGE: u32 = 10_000;
+/// The most rows one reading of the audit returns.
+pub const MAX_AUDIT_PAGE: u32 = 1_000;
 /// The most pins that are kept.
 pub const MAX_PINS: usize = 100_000;
 
@@ -62,19 +64,52 @@ pub struct Retention {
     pub max_age: Duration,
     /// Of more calls than this, the oldest are dropped.
     pub max_rows: u32,
+    /// How long the audit remembers.
+    pub audit: AuditRetention,
+}
+
+/// How long the audit remembers. Rows are dropped from its beginning only, and the hash of the last
+/// dropped one is kept, so that the rest can still be verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditRetention {
+    /// Rows older than this are dropped.
+    pub max_age: Duration,
+    /// Of more bytes of entries than this, the oldest are dropped; in memory it is 64 MiB at most.
+    pub max_bytes: u64,
+}
+
+impl Default for AuditRetention {
+    fn default() -> Self {
+        Self { max_age: Duration::from_secs(365 * 24 * 3600), max_bytes: 2 << 30 }
+    }
+}
+
+impl AuditRetention {
+    /// Whether a row is to be dropped, by its time and by how far it is from the end.
+    pub(crate) fn is_over(&self, at_ms: i64, position: u64, head_position: u64, now_ms: i64) -> bool {
+        at_ms < horizon_ms(self.max_age, now_ms) || position.saturating_add(self.max_bytes) <= head_position
+    }
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { max_age: Duration::from_secs(90 * 24 * 3600), max_rows: 200_000 }
+        Self {
+            max_age: Duration::from_secs(90 * 24 * 3600),
+            max_rows: 200_000,
+            audit: AuditRetention::default(),
+        }
     }
 }
 
 impl Retention {
     /// The time before which calls are dropped.
     pub(crate) fn horizon_ms(&self, now_ms: i64) -> i64 {
-        now_ms.saturating_sub(i64::try_from(self.max_age.as_millis()).unwrap_or(i64::MAX))
+        horizon_ms(self.max_age, now_ms)
     }
+}
+
+fn horizon_ms(max_age: Duration, now_ms: i64) -> i64 {
+    now_ms.saturating_sub(i64::try_from(max_age.as_millis()).unwrap_or(i64::MAX))
 }
 
 pub(crate) fn check_discovery(record: &DiscoveryRecord) -> Result<(), StoreError> {

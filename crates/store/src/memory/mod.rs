@@ -1,21 +1,24 @@
 //! The store that forgets with the process: for tests, trials and comparison.
 
+mod audit;
 mod consents;
 mod held;
 mod tokens;
 
+use crate::audit::AuditFilter;
 use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Step};
 use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
 use crate::records::{CallRow, Closing, DiscoveryRecord, Intent, NonceUse, Outcome, closing};
 use crate::{Store, StoreError};
 use async_trait::async_trait;
+use audit::Audit;
 use consents::Consents;
 use held::Held;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokens::Tokens;
-use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
@@ -45,6 +48,7 @@ struct State {
     tokens: Tokens,
     held: Held,
     consents: Consents,
+    audit: Audit,
 }
 
 impl MemoryStore {
@@ -73,12 +77,15 @@ impl State {
 
     fn step(&mut self, id: Uuid, step: Step, audit: Option<AuditEntry>) -> Contest {
         let contest = self.held.step(id, step);
-        let _ = audit;
+        if let (Contest::Won(_), Some(entry)) = (&contest, audit) {
+            self.audit.add(entry);
+        }
         contest
     }
 
     fn sweep(&mut self, at_ms: i64, change: impl Fn(&HeldCall) -> Option<HeldCall>) -> Vec<HeldCall> {
-        let (moved, _traces) = self.held.sweep(at_ms, change);
+        let (moved, traces) = self.held.sweep(at_ms, change);
+        traces.into_iter().for_each(|entry| self.audit.add(entry));
         moved
     }
 
@@ -328,6 +335,25 @@ impl Store for MemoryStore {
         })
     }
 
+    async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.audit_now(vec![entry]).await
+    }
+
+    async fn audit_now(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError> {
+        self.with(|state| {
+            entries.into_iter().for_each(|entry| state.audit.add(entry));
+            Ok(())
+        })
+    }
+
+    async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError> {
+        self.with(|state| Ok(state.audit.list(&filter)))
+    }
+
+    async fn verify_audit(&self) -> Result<AuditReport, StoreError> {
+        self.with(|state| Ok(state.audit.verify()))
+    }
+
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {
         let horizon_ms = self.retention.horizon_ms(now_ms);
         self.with(|state| {
@@ -337,6 +363,7 @@ impl Store for MemoryStore {
             state.tokens.purge(horizon_ms);
             state.held.purge(horizon_ms);
             state.consents.purge(now_ms);
+            state.audit.purge(self.retention.audit, now_ms);
             Ok(())
         })
     }

@@ -1,7 +1,7 @@
 //! Consents and pins in the database.
 
+use super::changes::{Effect, Verdict};
 use super::rows::unreadable;
-use super::writer::{Effect, Verdict};
 use crate::StoreError;
 use crate::limits::{MAX_CONSENTS_OF_USER, MAX_PINS};
 use crate::sql::consents as sql;

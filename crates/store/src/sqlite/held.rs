@@ -1,7 +1,7 @@
 //! Held calls in the database.
 
+use super::changes::{Effect, Verdict};
 use super::rows::{unreadable, words};
-use super::writer::{Effect, Verdict};
 use crate::StoreError;
 use crate::held::{Contest, HeldFilter, OpenCount, Step};
 use crate::limits::{MAX_HELD_PAGE, MAX_SWEEP};

@@ -1,5 +1,7 @@
 //! The store in one file: a single writer that commits in groups, and readers opened when needed.
 
+mod audit;
+mod changes;
 mod consents;
 mod file;
 mod held;
@@ -10,6 +12,7 @@ mod rows;
 mod tokens;
 mod writer;
 
+use crate::audit::AuditFilter;
 use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Page, Step, narrowest};
 use crate::limits::{
     self, MAX_CONSENTS_PAGE, MAX_HELD, MAX_HELD_RESULTS, MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PINS,
@@ -18,6 +21,7 @@ use crate::limits::{
 use crate::records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
 use crate::{Store, StoreError, sql};
 use async_trait::async_trait;
+use changes::Change;
 use file::DatabaseFile;
 use futures_util::TryStreamExt;
 use held::Sweep;
@@ -27,14 +31,14 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Sqlite, query::Query};
 use std::fmt;
 use std::path::Path;
-use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::Plan;
 use toolbooth_core::token::TokenRecord;
 use uuid::Uuid;
-use writer::{Change, PURGE_CHUNK, Writer};
+use writer::{PURGE_CHUNK, Ready, Writer};
 
 /// A `Store` in a SQLite database that one gateway has to itself.
 pub struct SqliteStore {
@@ -54,13 +58,17 @@ impl SqliteStore {
     /// Opens the database at `path`; makes it, and its folder, if they are not there.
     pub async fn open(path: &Path, retention: Retention) -> Result<Self, StoreError> {
         let (file, lock) = DatabaseFile::claim(path)?;
-        let connection = file.connect_writer().await?;
-        let writer = Writer::start(file.clone(), connection, lock);
+        let ready = Ready::connect(&file).await?;
+        let writer = Writer::start(file.clone(), ready, lock);
         Ok(Self { readers: Readers::new(file.clone()), file, retention, writer })
     }
 
     async fn step(&self, id: Uuid, step: Step, audit: Option<AuditEntry>) -> Result<Contest, StoreError> {
-        let change = Change::Step { id, step, audit: audit.map(Box::new) };
+        let audit = audit.map(|mut entry| {
+            entry.fit();
+            Box::new(entry)
+        });
+        let change = Change::Step { id, step, audit };
         Ok(self.writer.write(change).await?.contest)
     }
 
@@ -307,6 +315,28 @@ impl Store for SqliteStore {
         Ok(())
     }
 
+    async fn audit(&self, mut entry: AuditEntry) -> Result<(), StoreError> {
+        entry.fit();
+        self.writer.note(entry).await
+    }
+
+    async fn audit_now(&self, mut entries: Vec<AuditEntry>) -> Result<(), StoreError> {
+        entries.iter_mut().for_each(AuditEntry::fit);
+        self.writer.write(Change::Audit(entries)).await?;
+        Ok(())
+    }
+
+    async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError> {
+        self.all(audit::list(filter).build(), audit::row).await
+    }
+
+    async fn verify_audit(&self) -> Result<AuditReport, StoreError> {
+        let mut reader = self.readers.take().await?;
+        let report = audit::verify(reader.connection()).await.map_err(|error| self.file.fault(&error))?;
+        reader.give_back();
+        Ok(report)
+    }
+
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {
         let horizon_ms = self.retention.horizon_ms(now_ms);
         let kinds = [
@@ -324,6 +354,8 @@ impl Store for SqliteStore {
             // Bite by bite, so that other writes get their turn in between.
             while self.writer.write(Change::Purge { statement, bound }).await?.rows >= PURGE_CHUNK {}
         }
+        let retention = self.retention.audit;
+        while self.writer.write(Change::PurgeAudit { retention, now_ms }).await?.rows >= PURGE_CHUNK {}
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! Plans in the database.
 
+use super::changes::{Effect, Verdict};
 use super::held::{find, held, hold};
 use super::rows::{readable, unreadable};
-use super::writer::{Effect, Verdict};
 use crate::StoreError;
 use crate::limits::{MAX_OPEN_PLANS, MAX_PLAN_STEPS};
 use crate::sql::held as sql;

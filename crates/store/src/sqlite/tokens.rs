@@ -1,7 +1,7 @@
 //! Tokens in the database.
 
+use super::changes::{Effect, Verdict};
 use super::rows::unreadable;
-use super::writer::{Effect, Verdict};
 use crate::StoreError;
 use crate::limits::MAX_TOKENS;
 use crate::sql::tokens as sql;

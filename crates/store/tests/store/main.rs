@@ -1,5 +1,6 @@
 //! The store's tests: what every backend promises, and what the file-backed one promises besides.
 
+mod audit;
 mod consents;
 mod contract;
 mod crash;
@@ -7,4 +8,5 @@ mod files;
 mod held;
 mod sample;
 mod speed;
+mod tamper;
 mod tokens;

@@ -95,3 +95,20 @@ pub fn result(at_ms: i64) -> HeldOutcome {
 pub fn entry(kind: &str) -> AuditEntry {
     AuditEntry::new(7, kind, "ann@example.org", "done")
 }
+
+pub fn audited(at_ms: i64) -> AuditEntry {
+    AuditEntry {
+        call_id: Some(Uuid::now_v7()),
+        by: Some("cy@example.org".into()),
+        persona: Some("dev".into()),
+        client: Some("Zoë's \"client\"; --".into()),
+        server: Some("mail".into()),
+        tool: Some("send".into()),
+        code: Some("call.timeout".into()),
+        duration_ms: Some(17),
+        arguments_preview: Some(r#"{"to":"bo@example.org","subject":"hello"}"#.into()),
+        arguments_sha256: Some([5; 32]),
+        detail: Some(json(r#"{"attempts":2}"#)),
+        ..AuditEntry::new(at_ms, "call", "ann@example.org", "done")
+    }
+}
