@@ -1,8 +1,12 @@
 //! The store's tests: what every backend promises, and what the file-backed one promises besides.
 
+mod audit;
+mod consents;
 mod contract;
 mod crash;
 mod files;
+mod held;
 mod sample;
 mod speed;
+mod tamper;
 mod tokens;
