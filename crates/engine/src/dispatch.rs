@@ -123,7 +123,9 @@ impl Engine {
         };
         match kind.as_deref() {
             _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
-            None | Some("complete" | "task") => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
+            None | Some("complete" | "task") => {
+                Ok(Answer::Result { result, era, facts, warnings: Vec::new() })
+            }
             Some("input_required") => Ok(Answer::InputRequired {
                 requests: result.member("inputRequests"),
                 state: result.member("requestState"),

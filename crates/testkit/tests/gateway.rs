@@ -4,6 +4,8 @@
 
 #[path = "gateway/agreements.rs"]
 mod agreements;
+#[path = "gateway/arguments.rs"]
+mod arguments;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]

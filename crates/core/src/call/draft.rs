@@ -130,7 +130,9 @@ fn claim(key: &str, tool: &Tool, schema: &PublicSchema) -> Claim {
     let reserved = || {
         let identity = inject.identity.iter().map(String::as_str);
         let companions = tool.injected.iter().flat_map(|injected| &injected.companions);
-        identity.chain(inject.mcp_data.then_some(MCP_DATA)).chain(companions.map(|companion| companion.name()))
+        identity
+            .chain(inject.mcp_data.then_some(MCP_DATA))
+            .chain(companions.map(|companion| companion.name()))
     };
     if hidden || reserved().any(|name| name == key) {
         return Claim::Gateways;

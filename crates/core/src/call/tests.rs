@@ -17,7 +17,13 @@ use std::sync::Arc;
 struct AnnsFiles;
 
 impl FileBook for AnnsFiles {
-    fn url_for(&self, caller: &Caller, name: &str, server: &ServerName, call: &str) -> Result<SignedUrl, FileFault> {
+    fn url_for(
+        &self,
+        caller: &Caller,
+        name: &str,
+        server: &ServerName,
+        call: &str,
+    ) -> Result<SignedUrl, FileFault> {
         match (&*caller.user, name) {
             ("ann", "r.pdf") => Ok(SignedUrl::new(format!("https://gate/{server}/{call}?token=SECRET"))),
             _ => Err(FileFault::Unknown),
@@ -109,7 +115,11 @@ fn forged_identities_are_overwritten_wherever_they_are_declared() {
         (WHO, r#"{"user\u006eame":"root","to":"bo"}"#, ann),
         (WHO, r#"{"to":"bo","username":{"$ne":null}}"#, ann),
         (open, r#"{"username":"root","Username":"root","USERNAME":"r"}"#, r#"{"username":"ann"}"#),
-        (open, r#"{"user\u200bname":"root","ｕｓｅｒｎａｍｅ":"root","usеrname":"r"}"#, r#"{"username":"ann"}"#),
+        (
+            open,
+            r#"{"user\u200bname":"root","ｕｓｅｒｎａｍｅ":"root","usеrname":"r"}"#,
+            r#"{"username":"ann"}"#,
+        ),
         (open, r#"{"_ATLAS_USER":"root","_atlas_user":"root"}"#, r#"{"username":"ann"}"#),
         // Deeper in, a name is only data.
         (open, r#"{"o":{"username":"root"}}"#, r#"{"o":{"username":"root"},"username":"ann"}"#),
@@ -148,9 +158,17 @@ fn what_cannot_be_decided_is_refused() {
             "`s_t` declares `username` as something other than text, so it cannot be told who calls",
         ),
         (WHO, r#"{"to":"a","to":"b"}"#, r#"the arguments of `s_t` do not fit: the key "to" stands twice"#),
-        (WHO, r#"{"to":"a","username":"x","username":"y"}"#, r#"the arguments of `s_t` do not fit: the key "username" stands twice"#),
+        (
+            WHO,
+            r#"{"to":"a","username":"x","username":"y"}"#,
+            r#"the arguments of `s_t` do not fit: the key "username" stands twice"#,
+        ),
         (WHO, "{}", r#"the arguments of `s_t` do not fit: "to" is required"#),
-        (WHO, r#"{"to":7}"#, "the arguments of `s_t` do not fit: at `/to`: must be string, but a number came"),
+        (
+            WHO,
+            r#"{"to":7}"#,
+            "the arguments of `s_t` do not fit: at `/to`: must be string, but a number came",
+        ),
         (WHO, "[1]", "the arguments of `s_t` must be an object, but came as an array"),
     ];
     for (schema, given, expected) in cases {
@@ -165,7 +183,11 @@ fn what_cannot_be_decided_is_refused() {
 #[test]
 fn what_was_dropped_is_told_without_its_value() {
     let world = World::with(WHO);
-    let sealed = world.call(&caller("ann", &[]), "s_t", r#"{"to":"b", "zzz" : 1,"username":"SECRET","USERNAME":"SECRET"}"#);
+    let sealed = world.call(
+        &caller("ann", &[]),
+        "s_t",
+        r#"{"to":"b", "zzz" : 1,"username":"SECRET","USERNAME":"SECRET"}"#,
+    );
     let sealed = sealed.expect("sealed");
     let told: Vec<String> = sealed.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -197,7 +219,9 @@ fn printing_a_sealed_call_shows_only_what_the_caller_gave() {
     let world = World::with(r#"{"properties":{"_mcp_data":{},"filename":{}}}"#);
     let sealed = world.call(&caller("ann", &[]), "s_t", r#"{"filename":"r.pdf"}"#).expect("sealed");
     let printed = format!("{sealed:?}");
-    assert!(sealed.arguments().as_str().contains("SECRET") && sealed.arguments().as_str().contains("_mcp_data"));
+    assert!(
+        sealed.arguments().as_str().contains("SECRET") && sealed.arguments().as_str().contains("_mcp_data")
+    );
     assert!(!printed.contains("SECRET") && !printed.contains("available_servers"), "{printed}");
 }
 
@@ -216,7 +240,8 @@ fn files_become_addresses_and_unknown_ones_are_refused() {
         ("{}", "{}".into()),
         (
             r#"{"filename":"other.pdf"}"#,
-            r#"`s_t` was not called: `filename` names the file "other.pdf", which is not among your files"#.into(),
+            r#"`s_t` was not called: `filename` names the file "other.pdf", which is not among your files"#
+                .into(),
         ),
         (
             r#"{"file_names":["r.pdf",3]}"#,
@@ -230,7 +255,10 @@ fn files_become_addresses_and_unknown_ones_are_refused() {
     assert_eq!(bob.expect_err("another user's file").code(), "call.unknown-file");
     let mut passing = World::with(schema);
     passing.injectors = vec![Box::new(Files::new(Arc::new(AnnsFiles), UnknownName::PassThrough))];
-    assert_eq!(passing.ann(r#"{"filename":"other.pdf"}"#), r#"{"filename":"other.pdf","original_filename":"other.pdf","file_url":"other.pdf"}"#);
+    assert_eq!(
+        passing.ann(r#"{"filename":"other.pdf"}"#),
+        r#"{"filename":"other.pdf","original_filename":"other.pdf","file_url":"other.pdf"}"#
+    );
 }
 
 fn two_groups() -> World {
@@ -252,7 +280,8 @@ fn two_groups() -> World {
 fn a_caller_is_told_of_exactly_what_it_may_call() {
     let world = two_groups();
     let told = |user: &str, groups: &[&str]| {
-        let sealed = world.call(&caller(user, groups), "plan_go", r#"{"_mcp_data":{"forged":1}}"#).expect("sealed");
+        let sealed =
+            world.call(&caller(user, groups), "plan_go", r#"{"_mcp_data":{"forged":1}}"#).expect("sealed");
         sealed.arguments().member("_mcp_data").expect("supplied").to_string()
     };
     let plan = r#"{"server_name":"plan","description":"","tools":[{"name":"plan_go","description":"Does go","parameters":{"properties":{"task":{}}}}]}"#;
@@ -272,7 +301,8 @@ fn what_is_told_stays_within_its_budget() {
     let catalog = catalog(vec![(entry("s"), tools)]);
     for budget in [0, 100, 500, 2_000, 10_000, 50_000, 500_000] {
         let catalog = Catalog::new(1, catalog.servers().clone());
-        let world = World { catalog, injectors: vec![Box::new(Identity), Box::new(McpData::with_budget(budget))] };
+        let world =
+            World { catalog, injectors: vec![Box::new(Identity), Box::new(McpData::with_budget(budget))] };
         let sealed = world.call(&caller("ann", &[]), "s_plan", "{}").expect("sealed");
         let told = sealed.arguments().member("_mcp_data").expect("supplied");
         assert!(told.as_bytes().len() <= budget.max(64), "{budget}: {}", told.as_bytes().len());
@@ -318,7 +348,8 @@ proptest! {
 #[test]
 #[ignore = "a measurement"]
 fn drafting_and_sealing_a_small_call_is_cheap() {
-    let world = World::with(r#"{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}"#);
+    let world =
+        World::with(r#"{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}"#);
     let ann = caller("ann", &[]);
     let arguments = json(r#"{"message":"hello there, how are you"}"#);
     for _ in 0..5 {

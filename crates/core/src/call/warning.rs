@@ -36,7 +36,9 @@ impl Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Undeclared(name) => write!(f, "argument {name:?} was dropped: the tool does not declare it"),
+            Self::Undeclared(name) => {
+                write!(f, "argument {name:?} was dropped: the tool does not declare it")
+            }
             Self::Reserved(name) => write!(f, "argument {name:?} was dropped: the gateway supplies it"),
             Self::LookAlike(name) => {
                 write!(f, "argument {name:?} was dropped: it looks like one that the gateway supplies")

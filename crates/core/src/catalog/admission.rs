@@ -374,7 +374,12 @@ mod tests {
         for _ in 0..3 {
             let start = std::time::Instant::now();
             let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
-            println!("{} tools, {} bytes: {:?}", catalog.tools.len(), catalog.tools_text.len(), start.elapsed());
+            println!(
+                "{} tools, {} bytes: {:?}",
+                catalog.tools.len(),
+                catalog.tools_text.len(),
+                start.elapsed()
+            );
         }
     }
 

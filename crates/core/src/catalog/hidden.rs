@@ -95,8 +95,10 @@ impl<'a> Hiding<'a> {
     pub(super) fn of(inject: &'a Inject) -> Self {
         let mcp_data = inject.mcp_data.then_some(MCP_DATA);
         let names = inject.identity.iter().chain(&inject.files).map(String::as_str).chain(mcp_data);
-        let signs: Vec<_> = names.clone().chain(["toolbooth-file"]).map(|sign| Finder::new(sign).into_owned()).collect();
-        let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        let signs: Vec<_> =
+            names.clone().chain(["toolbooth-file"]).map(|sign| Finder::new(sign).into_owned()).collect();
+        let plain =
+            |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
         let escape = if names.clone().all(plain) { "\\u00" } else { "\\" };
         Self { inject, signs, escape: Finder::new(escape).into_owned() }
     }
@@ -137,7 +139,8 @@ impl<'a> Hiding<'a> {
                 if !injected.files.iter().any(|known| **known == *name) {
                     injected.files.push(name.into());
                 }
-            } else if let Some(companion) = Companion::ALL.into_iter().find(|companion| companion.name() == name)
+            } else if let Some(companion) =
+                Companion::ALL.into_iter().find(|companion| companion.name() == name)
                 && !companions.contains(&companion)
             {
                 companions.push(companion);

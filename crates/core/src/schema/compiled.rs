@@ -56,10 +56,14 @@ impl PublicSchema {
         let Some(validator) = &self.validator else { return Vec::new() };
         let tree = match unique::read(arguments.as_bytes()) {
             Ok(tree) => tree,
-            Err(error) => return vec![whole(format!("they cannot be read: {}", shortened(&error.to_string(), 160)))],
+            Err(error) => {
+                return vec![whole(format!("they cannot be read: {}", shortened(&error.to_string(), 160)))];
+            }
         };
         if self.recursive.as_ref().is_some_and(|schema| !cost::affordable(schema, &tree)) {
-            return vec![whole("they nest too deep to be checked against the tool's recursive schema".into())];
+            return vec![whole(
+                "they nest too deep to be checked against the tool's recursive schema".into(),
+            )];
         }
         if validator.is_valid(&tree) {
             return Vec::new();
@@ -126,7 +130,10 @@ mod tests {
                 vec!["at `/m`: must be string, but a number came, or must be null, but a number came"],
             ),
             (r#"{"n":1,"s":"a","p":"A"}"#, vec!["at `/p`: must match `^[a-z]+$`"]),
-            (r#"{"n":1,"s":"a","x":{"y":1,"y":2}}"#, vec![r#"they cannot be read: the key "y" stands twice in one object at line 1 column 32"#]),
+            (
+                r#"{"n":1,"s":"a","x":{"y":1,"y":2}}"#,
+                vec![r#"they cannot be read: the key "y" stands twice in one object at line 1 column 32"#],
+            ),
         ];
         for (arguments, expected) in cases {
             assert_eq!(said(schema, arguments), expected, "{arguments}");
@@ -144,7 +151,8 @@ mod tests {
     #[test]
     fn recursion_that_doubles_is_bounded_and_plain_recursion_is_not() {
         let doubling = r##"{"anyOf":[{"properties":{"a":{"$ref":"#"}},"required":["b"]},{"properties":{"a":{"$ref":"#"}},"required":["c"]}]}"##;
-        let nested = |depth: usize| format!("{}{{\"c\":1}}{}", "{\"c\":1,\"a\":".repeat(depth), "}".repeat(depth));
+        let nested =
+            |depth: usize| format!("{}{{\"c\":1}}{}", "{\"c\":1,\"a\":".repeat(depth), "}".repeat(depth));
         assert_eq!(said(doubling, &nested(5)), Vec::<String>::new());
         assert!(said(doubling, &nested(60))[0].contains("nest too deep"));
         let tree = r##"{"properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"n":{"type":"integer"}}}"##;

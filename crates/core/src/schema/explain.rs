@@ -38,7 +38,9 @@ fn expected(error: &ValidationError<'_>, depth: usize) -> String {
     let show = |value: &dyn fmt::Display| shortened(&value.to_string(), MAX_SHOWN);
     match error.kind() {
         ValidationErrorKind::Required { property } => format!("{} is required", show(property)),
-        ValidationErrorKind::Enum { options } => format!("must be one of {}", shortened(&options.to_string(), 240)),
+        ValidationErrorKind::Enum { options } => {
+            format!("must be one of {}", shortened(&options.to_string(), 240))
+        }
         ValidationErrorKind::Constant { expected_value } => format!("must be {}", show(expected_value)),
         ValidationErrorKind::Pattern { pattern } => format!("must match `{}`", show(pattern)),
         ValidationErrorKind::AdditionalProperties { unexpected }
@@ -46,19 +48,27 @@ fn expected(error: &ValidationError<'_>, depth: usize) -> String {
             let names: Vec<String> = unexpected.iter().take(4).map(|name| shortened(name, 40)).collect();
             format!("has properties that are not known: {}", names.join(", "))
         }
-        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } if depth < 2 => {
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
+            if depth < 2 =>
+        {
             let ways: Vec<String> = context
                 .iter()
                 .take(4)
                 .filter_map(|branch| branch.first())
-                .map(|inner| match inner.instance_path().as_str().strip_prefix(error.instance_path().as_str()) {
-                    Some("") | None => expected(inner, depth + 1),
-                    Some(below) => format!("`{}` {}", shortened(below, MAX_SHOWN), expected(inner, depth + 1)),
+                .map(|inner| {
+                    match inner.instance_path().as_str().strip_prefix(error.instance_path().as_str()) {
+                        Some("") | None => expected(inner, depth + 1),
+                        Some(below) => {
+                            format!("`{}` {}", shortened(below, MAX_SHOWN), expected(inner, depth + 1))
+                        }
+                    }
                 })
                 .collect();
             shortened(&ways.join(", or "), 400)
         }
-        ValidationErrorKind::OneOfMultipleValid { .. } => "fits more than one of the alternatives (`oneOf`)".into(),
+        ValidationErrorKind::OneOfMultipleValid { .. } => {
+            "fits more than one of the alternatives (`oneOf`)".into()
+        }
         ValidationErrorKind::Type { .. } => {
             let text = error.masked_with("it").to_string();
             let wanted = text.split_once("type").map_or(text.as_str(), |(_, wanted)| wanted);

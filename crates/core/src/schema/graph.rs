@@ -25,10 +25,16 @@ pub(super) fn parts<'v>(root: &'v Value, schema: &'v Value, visit: &mut dyn FnMu
         let edge = match keyword.as_str() {
             "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" | "dependentSchemas"
             | "dependencies" => Edge::InPlace,
-            "properties" | "patternProperties" | "additionalProperties" | "propertyNames" | "items"
-            | "prefixItems" | "additionalItems" | "contains" | "unevaluatedItems" | "unevaluatedProperties" => {
-                Edge::Deeper
-            }
+            "properties"
+            | "patternProperties"
+            | "additionalProperties"
+            | "propertyNames"
+            | "items"
+            | "prefixItems"
+            | "additionalItems"
+            | "contains"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => Edge::Deeper,
             "$ref" => {
                 if let Some(target) = value.as_str().and_then(|reference| find(root, reference)) {
                     visit(Edge::InPlace, target);
@@ -38,7 +44,10 @@ pub(super) fn parts<'v>(root: &'v Value, schema: &'v Value, visit: &mut dyn FnMu
             _ => continue,
         };
         match (keyword.as_str(), value) {
-            ("properties" | "patternProperties" | "dependentSchemas" | "dependencies", Value::Object(map)) => {
+            (
+                "properties" | "patternProperties" | "dependentSchemas" | "dependencies",
+                Value::Object(map),
+            ) => {
                 map.values().filter(|part| part.is_object()).for_each(|part| visit(edge, part));
             }
             (_, Value::Array(list)) => list.iter().for_each(|part| visit(edge, part)),

@@ -109,6 +109,9 @@ mod tests {
         let text = r##"{"$ref":"#/$defs/a","properties":{"p":{"allOf":[{"no":1}]}},"anyOf":[{"b":1},{"$ref":"#"}],
             "dependentSchemas":{"k":{"c":1}},"$defs":{"a":{"if":{"d":1}},"unused":{"no":1}}}"##;
         let found: Vec<&str> = in_place(text).into_iter().skip(1).map(|range| &text[range]).collect();
-        assert_eq!(found, [r#"{"if":{"d":1}}"#, r#"{"d":1}"#, r#"{"b":1}"#, r##"{"$ref":"#"}"##, r#"{"c":1}"#]);
+        assert_eq!(
+            found,
+            [r#"{"if":{"d":1}}"#, r#"{"d":1}"#, r#"{"b":1}"#, r##"{"$ref":"#"}"##, r#"{"c":1}"#]
+        );
     }
 }

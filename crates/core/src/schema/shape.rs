@@ -63,11 +63,8 @@ impl Shape {
             }
         }
         let others = others.unwrap_or(if names_any { Others::Unknown } else { Others::Welcome });
-        let names = if names.len() > FEW {
-            Names::Many(names.into_iter().collect())
-        } else {
-            Names::Few(names)
-        };
+        let names =
+            if names.len() > FEW { Names::Many(names.into_iter().collect()) } else { Names::Few(names) };
         Self { names, others, patterns, says_nothing: says_nothing(text) }
     }
 

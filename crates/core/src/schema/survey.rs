@@ -104,8 +104,17 @@ enum Shape {
 
 fn shape_of(keyword: &str) -> Option<Shape> {
     Some(match keyword {
-        "additionalProperties" | "contains" | "propertyNames" | "not" | "if" | "then" | "else"
-        | "additionalItems" | "unevaluatedItems" | "unevaluatedProperties" | "contentSchema" => Shape::Schema,
+        "additionalProperties"
+        | "contains"
+        | "propertyNames"
+        | "not"
+        | "if"
+        | "then"
+        | "else"
+        | "additionalItems"
+        | "unevaluatedItems"
+        | "unevaluatedProperties"
+        | "contentSchema" => Shape::Schema,
         "items" => Shape::SchemaOrSchemas,
         "allOf" | "anyOf" | "oneOf" | "prefixItems" => Shape::Schemas,
         "properties" | "$defs" | "definitions" | "dependentSchemas" => Shape::SchemaMap,
@@ -176,9 +185,8 @@ impl Survey<'_> {
             }
             (Shape::SchemaOrSchemas, _) => self.schema(cursor, depth + 1),
             (Shape::Schemas, _) => Err(wrong("a list of schemas")),
-            (Shape::SchemaMap, Kind::Object) => cursor.members(|cursor, key| {
-                self.schema(cursor, depth + 1).map_err(|fault| fault.under(&key))
-            }),
+            (Shape::SchemaMap, Kind::Object) => cursor
+                .members(|cursor, key| self.schema(cursor, depth + 1).map_err(|fault| fault.under(&key))),
             (Shape::PatternMap, Kind::Object) => cursor.members(|cursor, pattern| {
                 self.pattern(&pattern)?;
                 if looks_around(&pattern) {
@@ -306,12 +314,21 @@ mod tests {
     #[test]
     fn bombs_are_left_out_at_once() {
         let levels: Vec<String> = (0..30)
-            .map(|n| format!(r##""l{n}":{{"anyOf":[{{"$ref":"#/$defs/l{m}"}},{{"$ref":"#/$defs/l{m}"}}]}}"##, m = n + 1))
+            .map(|n| {
+                format!(
+                    r##""l{n}":{{"anyOf":[{{"$ref":"#/$defs/l{m}"}},{{"$ref":"#/$defs/l{m}"}}]}}"##,
+                    m = n + 1
+                )
+            })
             .collect();
-        let doubling = format!(r##"{{"$ref":"#/$defs/l0","$defs":{{{},"l30":{{"type":"string"}}}}}}"##, levels.join(","));
+        let doubling = format!(
+            r##"{{"$ref":"#/$defs/l0","$defs":{{{},"l30":{{"type":"string"}}}}}}"##,
+            levels.join(",")
+        );
         let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(40), "}".repeat(40));
         let many: Vec<String> = (0..600).map(|n| format!(r#""p{n}":{{}}"#)).collect();
-        let unevaluated = format!("{}{{}}{}", r#"{"unevaluatedProperties":false,"allOf":["#.repeat(20), "]}".repeat(20));
+        let unevaluated =
+            format!("{}{{}}{}", r#"{"unevaluatedProperties":false,"allOf":["#.repeat(20), "]}".repeat(20));
         let cases = [
             (doubling, SchemaFault::Branching),
             (deep, SchemaFault::TooDeep),

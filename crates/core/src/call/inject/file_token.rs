@@ -160,7 +160,8 @@ impl TokenKeys {
         }
         let (signed, mac) = token.rsplit_once('.').ok_or(TokenFault::Malformed)?;
         let mut parts = signed.split('.');
-        let (Some("v1"), Some(id), Some(payload), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        let (Some("v1"), Some(id), Some(payload), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(TokenFault::Malformed);
         };
@@ -214,7 +215,11 @@ mod tests {
         // Another user's payload under this token's MAC.
         let bob = TokenKeys::new(key("k2", 50), vec![]).sign(&Claims { user: "bob".into(), ..claims() });
         let bob = bob.expect("a token");
-        let grafted = format!("{}.{}", bob.rsplit_once('.').expect("a dot").0, token.rsplit_once('.').expect("a dot").1);
+        let grafted = format!(
+            "{}.{}",
+            bob.rsplit_once('.').expect("a dot").0,
+            token.rsplit_once('.').expect("a dot").1
+        );
         let cases = [
             ("as made", &*token, mine, Ok(claims())),
             ("without a user", &token, Expected { user: None, ..mine }, Ok(claims())),

@@ -48,7 +48,13 @@ pub enum FileFault {
 /// Knows callers' files.
 pub trait FileBook: Send + Sync {
     /// A temporary address of the file that `name` means for this caller, for one server and one call.
-    fn url_for(&self, caller: &Caller, name: &str, server: &ServerName, call: &str) -> Result<SignedUrl, FileFault>;
+    fn url_for(
+        &self,
+        caller: &Caller,
+        name: &str,
+        server: &ServerName,
+        call: &str,
+    ) -> Result<SignedUrl, FileFault>;
 }
 
 /// What becomes of a name that is no file of the caller's.
@@ -73,7 +79,13 @@ impl Files {
         Self { book, unknown }
     }
 
-    fn find(&self, context: &InjectionContext<'_>, argument: &str, name: &str, call: &str) -> Result<String, CallFault> {
+    fn find(
+        &self,
+        context: &InjectionContext<'_>,
+        argument: &str,
+        name: &str,
+        call: &str,
+    ) -> Result<String, CallFault> {
         let tool = context.tool.exposed.to_string();
         match self.book.url_for(context.caller, name, &context.tool.server.name, call) {
             Ok(url) => Ok(url.expose().to_owned()),
@@ -83,14 +95,17 @@ impl Files {
                 argument: argument.to_owned(),
                 file: shortened(name, 80),
             }),
-            Err(FileFault::Unavailable) => Err(CallFault::FileUnavailable { name: tool, file: shortened(name, 80) }),
+            Err(FileFault::Unavailable) => {
+                Err(CallFault::FileUnavailable { name: tool, file: shortened(name, 80) })
+            }
         }
     }
 }
 
 impl Injector for Files {
     fn supply(&self, context: &InjectionContext<'_>) -> Result<Vec<Member>, CallFault> {
-        let Some(injected) = context.tool.injected.as_ref().filter(|injected| !injected.files.is_empty()) else {
+        let Some(injected) = context.tool.injected.as_ref().filter(|injected| !injected.files.is_empty())
+        else {
             return Ok(Vec::new());
         };
         let mut supplied: Vec<Member> = Vec::new();

@@ -64,7 +64,8 @@ fn tell(catalog: &Catalog, caller: &Caller, budget: usize) -> RawJson {
     let mut servers: Vec<(&ServerCatalog, String, Vec<Entry<'_>>)> = Vec::new();
     'servers: for server in catalog.visible(caller).filter(|server| !server.tools.is_empty()) {
         let about = &server.entry.about;
-        let description = about.description.clone().or_else(|| about.short_description.clone()).unwrap_or_default();
+        let description =
+            about.description.clone().or_else(|| about.short_description.clone()).unwrap_or_default();
         let head = RawJson::from_value(&description).as_bytes().len() + server.entry.name.as_str().len() + 64;
         let mut entries = Vec::new();
         for tool in server.tools.iter().filter(|tool| !is_canvas(tool)) {
@@ -113,7 +114,9 @@ fn write(servers: &[(&ServerCatalog, String, Vec<Entry<'_>>)], extent: Told) -> 
             tool.finish()
         }));
         let mut told = ObjectWriter::default();
-        told.text("server_name", server.entry.name.as_str()).text("description", description).raw("tools", &tools);
+        told.text("server_name", server.entry.name.as_str())
+            .text("description", description)
+            .raw("tools", &tools);
         told.finish()
     }));
     let mut told = ObjectWriter::default();
