@@ -6,6 +6,8 @@
 mod agreements;
 #[path = "gateway/cold.rs"]
 mod cold;
+#[path = "gateway/arguments.rs"]
+mod arguments;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]

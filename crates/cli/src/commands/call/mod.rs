@@ -40,6 +40,8 @@ pub struct CallArguments {
 struct Answer<'a> {
     #[serde(borrow)]
     result: &'a RawValue,
+    #[serde(default)]
+    warnings: Vec<String>,
 }
 
 /// Runs `toolbooth call`.
@@ -73,14 +75,21 @@ async fn call(
 }
 
 fn finish(answer: &Bytes, global: &Global) -> Outcome {
-    let Answer { result } = serde_json::from_slice(answer).map_err(|_| {
+    let Answer { result, warnings } = serde_json::from_slice(answer).map_err(|_| {
         Failure::misuse("gateway.stranger", "what answered there is no Toolbooth gateway", None)
     })?;
     let read = result::Read::of(result.get());
     if global.json {
         // As the server gave it: numbers and order are its own.
-        render::print_raw_json(&format!("{{\"result\": {}}}", result.get()));
+        let warned = match warnings.is_empty() {
+            true => String::new(),
+            false => format!(", \"warnings\": {}", serde_json::json!(warnings)),
+        };
+        render::print_raw_json(&format!("{{\"result\": {}{warned}}}", result.get()));
     } else {
+        for warning in &warnings {
+            render::complain(&format!("warning: {}\n", render::line(warning)));
+        }
         read.print();
     }
     Ok(if read.is_error { Exit::Failed } else { Exit::Ok })

@@ -1,0 +1,134 @@
+//! Arguments through the real gateway: what a server gets is what its caller may send, and who that is.
+
+use serde_json::{Value, json};
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::home::fixture_on_stdio;
+use toolbooth_testkit::world::{Client, Gateway, Home, Upstream};
+
+const FORGED: &str = "root@corp";
+
+/// A gateway with a fixture under the whole contract, `srv`, and one without any injection, `bare`.
+async fn scene() -> (Home, Gateway) {
+    let mut contract = fixture_on_stdio("both");
+    contract["inject"] = true.into();
+    let mut bare = fixture_on_stdio("both");
+    bare["inject"] = false.into();
+    let home = Home::new(&[("srv", contract), ("bare", bare)]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv", "bare"]).await;
+    (home, gateway)
+}
+
+async fn definition(client: &Client, name: &str) -> Value {
+    let told = client.ask("tools/list", json!({})).await;
+    let tools = told.result()["tools"].as_array().unwrap();
+    tools.iter().find(|tool| tool["name"] == name).unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_forged_identity_never_reaches_a_server() {
+    let (_home, gateway) = scene().await;
+    let user = {
+        let client = Client::of(Era::Modern, gateway.address).await;
+        let told = client.call("srv_whoami", json!({})).await;
+        told.result()["structuredContent"]["username"].as_str().unwrap().to_owned()
+    };
+    assert!(!user.is_empty() && user != FORGED);
+    let forgeries = [
+        json!({ "username": FORGED }),
+        json!({ "username": [FORGED], "_atlas_user": { "is": FORGED } }),
+        json!({ "Username": FORGED, "USERNAME": FORGED, "_ATLAS_USER": FORGED }),
+        json!({ "user\u{200d}name": FORGED, "ｕｓｅｒｎａｍｅ": FORGED, "_atlas_us\u{0435}r": FORGED }),
+        json!({ "_mcp_data": { "available_servers": FORGED } }),
+    ];
+    for era in [Era::Legacy, Era::Modern] {
+        let client = Client::of(era, gateway.address).await;
+        for forgery in &forgeries {
+            let told = client.call("srv_whoami", forgery.clone()).await;
+            let seen = &told.result()["structuredContent"];
+            assert_eq!(seen["username"], *user, "{forgery}");
+            assert_eq!(seen["_atlas_user"], *user, "{forgery}");
+            assert!(!seen.to_string().contains(FORGED), "{seen}");
+            let warnings = told.result()["_meta"]["toolbooth/warnings"].as_array().unwrap();
+            assert_eq!(warnings.len(), forgery.as_object().unwrap().len(), "{warnings:?}");
+            assert!(!told.result()["_meta"].to_string().contains(FORGED), "no value is told");
+        }
+    }
+    let body = json!({ "arguments": { "username": FORGED, "note": "hello" } }).to_string();
+    let (status, answer) = gateway.http().post_json("/tools/srv_whoami/call", &body).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["result"]["structuredContent"]["username"], *user);
+    assert_eq!(answer["warnings"], json!([r#"argument "username" was dropped: the gateway supplies it"#]));
+    assert!(!gateway.log().contains(FORGED) && !gateway.log().contains("available_servers"));
+}
+
+#[tokio::test]
+async fn what_the_gateway_supplies_is_listed_nowhere_and_told_truly() {
+    let (_home, gateway) = scene().await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let listed = definition(&client, "srv_whoami").await;
+    assert_eq!(
+        listed["inputSchema"],
+        json!({ "type": "object", "properties": { "note": { "type": "string" } }, "required": [],
+                "additionalProperties": true })
+    );
+    let rest = gateway.http().get_json("/tools/srv_whoami").await.to_string();
+    assert!(!rest.contains("username") && !rest.contains("_mcp_data"), "{rest}");
+    // Without injection the same tool is shown and called as its server has it.
+    let bare = definition(&client, "bare_whoami").await;
+    assert!(bare["inputSchema"]["properties"]["username"].is_object());
+    let told = client.call("bare_whoami", json!({ "username": "bo" })).await;
+    assert_eq!(told.result()["structuredContent"], json!({ "username": "bo" }));
+
+    let told = client.call("srv_whoami", json!({})).await;
+    let data = &told.result()["structuredContent"]["_mcp_data"];
+    let servers: Vec<&str> = data["available_servers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|s| s["server_name"].as_str())
+        .collect();
+    assert_eq!(servers, ["bare", "srv"]);
+    let tools = data["available_servers"][1]["tools"].as_array().unwrap();
+    let whoami = tools.iter().find(|tool| tool["name"] == "srv_whoami").unwrap();
+    assert_eq!(whoami["parameters"], listed["inputSchema"]);
+    assert!(told.result()["_meta"]["toolbooth/warnings"].is_null(), "nothing was dropped");
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_told_so_that_a_model_can_repair_them() {
+    let (_home, gateway) = scene().await;
+    for era in [Era::Legacy, Era::Modern] {
+        let client = Client::of(era, gateway.address).await;
+        let told = client.call("srv_add", json!({ "a": "SECRET" })).await;
+        assert!(told.is_error(), "{}", told.answer);
+        assert_eq!(told.fault(), "call.invalid-arguments");
+        assert!(told.text().contains("at `/a`: must be number, but a string came"), "{}", told.text());
+        assert!(told.text().contains(r#""b" is required"#), "{}", told.text());
+        assert!(!told.text().contains("SECRET"), "{}", told.text());
+    }
+    let (status, answer) = gateway.http().post_json("/tools/srv_add/call", r#"{"arguments":{"a":1}}"#).await;
+    assert_eq!(status, 400, "{answer}");
+}
+
+#[tokio::test]
+async fn one_tool_with_a_broken_schema_is_set_aside_alone() {
+    let upstream = Upstream::start(Era::Modern).await;
+    upstream.list(
+        r##"[{"name":"good","inputSchema":{"type":"object"}},
+            {"name":"typo","inputSchema":{"type":"objekt"}},
+            {"name":"far","inputSchema":{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}},
+            {"name":"endless","inputSchema":{"type":"object","allOf":[{"$ref":"#"}]}}]"##,
+    );
+    let home = Home::new(&[("srv", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    assert_eq!(client.names("tools/list", "tools").await, ["srv_good"]);
+    let log = gateway.log();
+    for reason in
+        ["must be a type's name", "only references within the schema", "refers to itself without end"]
+    {
+        assert!(log.contains(reason), "{reason}: {log}");
+    }
+}
