@@ -4,6 +4,8 @@
 
 #[path = "gateway/agreements.rs"]
 mod agreements;
+#[path = "gateway/callers.rs"]
+mod callers;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]
@@ -14,6 +16,8 @@ mod eras;
 mod features;
 #[path = "gateway/hostile.rs"]
 mod hostile;
+#[path = "gateway/known.rs"]
+mod known;
 #[path = "gateway/lossless.rs"]
 mod lossless;
 #[path = "gateway/reload.rs"]
