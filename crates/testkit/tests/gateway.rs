@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+#[path = "gateway/admission.rs"]
+mod admission;
 #[path = "gateway/agreements.rs"]
 mod agreements;
 #[path = "gateway/callers.rs"]
