@@ -17,12 +17,31 @@ pub(crate) fn settings(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) 
     keys(desk, merged, settings);
     addresses(desk, merged, settings);
     ranges(desk, merged, settings);
+    personas(desk, merged, settings);
     for (key, globs) in [("allow_tools", &settings.allow_tools), ("deny_tools", &settings.deny_tools)] {
         for glob in globs {
             if globset::Glob::new(glob).is_err() {
                 let finding =
                     Finding::error("config.bad-glob", format!("`{key}`: `{glob}` is not a pattern"));
                 fail(desk, merged, &[key], finding);
+            }
+        }
+    }
+}
+
+/// A persona whose list cannot be read would show too much or nothing.
+fn personas(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+    for (name, persona) in &settings.personas {
+        let long = name.is_empty() || name.len() > 64;
+        if long || name.chars().any(char::is_control) {
+            let finding = Finding::error("config.bad-persona", "a persona's name has 1 to 64 characters");
+            fail(desk, merged, &["personas", name], finding);
+        }
+        for glob in persona.allowed_tools.iter().flatten() {
+            if globset::Glob::new(glob).is_err() {
+                let sentence = format!("`personas.{name}.allowed_tools`: `{glob}` is not a pattern");
+                let finding = Finding::error("config.bad-glob", sentence);
+                fail(desk, merged, &["personas", name, "allowed_tools"], finding);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Who calls, and what their client said about itself.
 
+use crate::call::policy::RuleBook;
 use crate::compliance::Level;
 use crate::json::RawJson;
 use crate::persona::Persona;
@@ -20,6 +21,8 @@ pub struct Caller {
     pub admin: Admin,
     /// The view the caller has chosen, if any.
     pub persona: Option<Arc<Persona>>,
+    /// The operator's rules, where any of them hides anything from anybody.
+    pub veil: Option<Arc<RuleBook>>,
     /// The level of data the caller handles, if one is named.
     pub compliance_level: Option<Arc<Level>>,
     /// The client session the call belongs to, if there is one.
@@ -73,6 +76,7 @@ impl Caller {
             groups: Groups::All,
             admin: Admin::Yes,
             persona: None,
+            veil: None,
             compliance_level: None,
             session: None,
             standing: Standing::Owner,

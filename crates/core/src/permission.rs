@@ -1,7 +1,7 @@
 //! The one decision: what a caller may see and use. Every list and every call asks here.
 //!
-//! Whoever passes has been let through by the server's groups, by its personas, and by the list of the
-//! persona the caller picked. A persona only ever takes away.
+//! Whoever passes has been let through by the server's groups, by its personas, by the list of the
+//! persona the caller picked, and by the operator's rules that hide. Personas and rules only ever take away.
 
 use crate::caller::Caller;
 use crate::catalog::{Offer, Tool};
@@ -38,6 +38,9 @@ pub fn on_server(caller: &Caller, server: &ServerEntry) -> Permission {
 
 /// Decides on one tool.
 pub fn on_tool(caller: &Caller, tool: &Tool) -> Permission {
+    if caller.veil.as_deref().is_some_and(|rules| rules.hides(caller, tool)) {
+        return Permission::Hidden;
+    }
     on_one(caller, &tool.server, &tool.name, &tool.exposed)
 }
 
@@ -46,7 +49,16 @@ pub fn on_offer(caller: &Caller, offer: &Offer) -> Permission {
     on_one(caller, &offer.server, &offer.key, &offer.exposed)
 }
 
-/// How much of a server's offer a caller may see, without a look at every name.
+/// How many of a server's tools a caller may see, without a look at every name.
+pub fn tools_extent(caller: &Caller, server: &ServerEntry) -> Extent {
+    match extent(caller, server) {
+        // A rule may hide any of them.
+        Extent::Whole if caller.veil.is_some() => Extent::Part,
+        extent => extent,
+    }
+}
+
+/// How much of a server's offer a caller may see, rules that hide single tools aside.
 pub fn extent(caller: &Caller, server: &ServerEntry) -> Extent {
     match (on_server(caller, server), caller.persona.as_deref()) {
         (Permission::Hidden, _) => Extent::Nothing,

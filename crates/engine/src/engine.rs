@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 use toolbooth_core::call::inject::{Identity, McpData};
 use toolbooth_core::call::{CallFault, Injector, Judged, Moment, Policy, Sealed, seal};
-use toolbooth_core::catalog::{Catalog, Naming};
+use toolbooth_core::catalog::{Catalog, ListKind, Naming};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_store::{Store, StoreError};
@@ -278,6 +278,13 @@ impl Engine {
     /// Changes that clients may want to hear of, from now on.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.changes.subscribe()
+    }
+
+    /// Tells clients that their lists may be others now: not the catalog changed, but who may see what.
+    pub fn announce_all_lists(&self) {
+        for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
+            self.announce(Change::List(kind));
+        }
     }
 
     pub(crate) fn announce(&self, change: Change) {

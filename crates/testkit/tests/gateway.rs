@@ -2,12 +2,16 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+#[path = "gateway/admission.rs"]
+mod admission;
 #[path = "gateway/agreements.rs"]
 mod agreements;
 #[path = "gateway/cold.rs"]
 mod cold;
 #[path = "gateway/arguments.rs"]
 mod arguments;
+#[path = "gateway/callers.rs"]
+mod callers;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]
@@ -18,6 +22,8 @@ mod eras;
 mod features;
 #[path = "gateway/hostile.rs"]
 mod hostile;
+#[path = "gateway/known.rs"]
+mod known;
 #[path = "gateway/lossless.rs"]
 mod lossless;
 #[path = "gateway/reload.rs"]

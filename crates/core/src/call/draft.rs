@@ -3,6 +3,7 @@
 use super::authorise::Permitted;
 use super::fault::CallFault;
 use super::lookalike::looks_like;
+use super::situation::Situation;
 use super::warning::Warning;
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::{MCP_DATA, Tool};
@@ -22,8 +23,12 @@ pub struct Draft {
     pub caller: Arc<Caller>,
     /// What the client said about itself.
     pub client: Arc<ClientFacts>,
+    /// The name the caller used.
+    pub asked: String,
     /// The tool.
     pub tool: Arc<Tool>,
+    /// How things stand.
+    pub situation: Situation,
     /// The arguments the caller supplied and the tool takes: an object.
     pub arguments: RawJson,
     /// What was left out of them.
@@ -34,7 +39,7 @@ pub struct Draft {
 
 /// Checks the arguments: an object, or nothing, which is the empty object; what the tool does not take
 /// from callers is dropped; what is left fits the tool's public schema.
-pub fn draft(permitted: Permitted) -> Result<Draft, CallFault> {
+pub fn draft(permitted: Permitted, situation: Situation) -> Result<Draft, CallFault> {
     let Permitted(resolved) = permitted;
     let tool = resolved.tool;
     let incoming = resolved.incoming;
@@ -59,7 +64,9 @@ pub fn draft(permitted: Permitted) -> Result<Draft, CallFault> {
     Ok(Draft {
         caller: incoming.caller,
         client: incoming.client,
+        asked: incoming.name,
         tool,
+        situation,
         arguments,
         warnings,
         meta: incoming.meta,

@@ -40,6 +40,13 @@ fn json(text: &str) -> RawJson {
     RawJson::parse(text.to_owned()).expect("JSON")
 }
 
+fn run(judgement: Judgement) -> Judged {
+    match judgement {
+        Judgement::Run(judged) => judged,
+        other => panic!("it does not run: {other:?}"),
+    }
+}
+
 fn caller(user: &str, groups: &[&str]) -> Arc<Caller> {
     Arc::new(Caller::guest(user, groups.iter().map(|group| (*group).to_owned())))
 }
@@ -81,9 +88,9 @@ impl World {
             arguments: Some(json(arguments)),
             meta: Vec::new(),
         };
-        let drafted = draft(authorise(resolve(incoming, &self.catalog)?)?)?;
+        let drafted = draft(authorise(resolve(incoming, &self.catalog)?)?, Situation::default())?;
         let moment = Moment { catalog: &self.catalog, call_id: &|| "c1".to_owned() };
-        seal(judge(drafted, &[])?, &self.injectors, &moment)
+        seal(run(judge(drafted, &[])?), &self.injectors, &moment)
     }
 
     /// What the server gets when Ann calls, or why it gets nothing.
@@ -359,7 +366,7 @@ fn drafting_and_sealing_a_small_call_is_cheap() {
             };
             let permitted = authorise(resolve(incoming, &world.catalog).expect("found")).expect("permitted");
             let start = std::time::Instant::now();
-            let judged = judge(draft(permitted).expect("drafted"), &[]).expect("judged");
+            let judged = run(judge(draft(permitted, Situation::default()).expect("drafted"), &[]).expect("judged"));
             let moment = Moment { catalog: &world.catalog, call_id: &|| "c1".to_owned() };
             let sealed = seal(judged, &world.injectors, &moment).expect("sealed");
             spent += start.elapsed();

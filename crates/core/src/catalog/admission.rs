@@ -84,6 +84,7 @@ struct Candidate<'a> {
     members: Vec<Member>,
     source: &'a RawJson,
     injected: Option<Box<Injected>>,
+    needs_approval: bool,
 }
 
 fn admit_tools(
@@ -109,7 +110,10 @@ fn admit_tools(
                 });
             }
             Ok((own, mut members)) => match make_public(&mut members, &hiding, &mut patterns) {
-                Ok(injected) => candidates.push(Candidate { own, members, source, injected }),
+                Ok(injected) => {
+                    let needs_approval = filter.asks_about(&own);
+                    candidates.push(Candidate { own, members, source, injected, needs_approval });
+                }
                 Err(reason) => set_aside.push(SetAside { kind: "tool", name: own, reason }),
             },
             Err((name, reason)) => set_aside.push(SetAside { kind: "tool", name, reason }),
@@ -222,6 +226,8 @@ fn write_tools(
                 definition: RawJson::trusted(text.slice(range)),
                 digest: Sha256::digest(candidate.source.as_bytes()).into(),
                 injected: candidate.injected,
+                needs_approval: candidate.needs_approval,
+                effect: OnceLock::new(),
                 schema: OnceLock::new(),
             })
         })
@@ -259,10 +265,12 @@ fn admit_offers(
     offers
 }
 
-/// `tools.allow` and `tools.deny`, compiled. Deny wins; a pattern that does not compile admits nothing.
+/// `tools.allow`, `tools.deny` and `tools.require_approval`, compiled. Deny wins. A pattern that does not
+/// compile admits nothing, denies everything and asks about everything.
 struct Filter {
     allow: Option<GlobSet>,
-    deny: GlobSet,
+    deny: Option<GlobSet>,
+    ask: Option<GlobSet>,
 }
 
 impl Filter {
@@ -270,21 +278,27 @@ impl Filter {
         let compile = |patterns: &[String]| {
             let mut builder = GlobSetBuilder::new();
             for pattern in patterns {
-                if let Ok(glob) = Glob::new(pattern) {
-                    builder.add(glob);
-                }
+                builder.add(Glob::new(pattern).ok()?);
             }
-            builder.build().unwrap_or_else(|_| GlobSet::empty())
+            builder.build().ok()
         };
-        Self {
-            allow: (!entry.tools.allow.is_empty()).then(|| compile(&entry.tools.allow)),
-            deny: compile(&entry.tools.deny),
-        }
+        let rules = &entry.tools;
+        let allow = if rules.allow.is_empty() { everything() } else { compile(&rules.allow) };
+        Self { allow, deny: compile(&rules.deny), ask: compile(&rules.require_approval) }
     }
 
     fn admits(&self, own: &str) -> bool {
-        !self.deny.is_match(own) && self.allow.as_ref().is_none_or(|allow| allow.is_match(own))
+        let denied = self.deny.as_ref().is_none_or(|deny| deny.is_match(own));
+        !denied && self.allow.as_ref().is_some_and(|allow| allow.is_match(own))
     }
+
+    fn asks_about(&self, own: &str) -> bool {
+        self.ask.as_ref().is_none_or(|ask| ask.is_match(own))
+    }
+}
+
+fn everything() -> Option<GlobSet> {
+    GlobSetBuilder::new().add(Glob::new("*").ok()?).build().ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::tool::{Offer, Tool};
 use crate::caller::Caller;
 use crate::json::RawJson;
 use crate::names::ServerName;
-use crate::permission::{Extent, Permission, extent, on_offer, on_server, on_tool};
+use crate::permission::{Extent, Permission, extent, on_offer, on_server, on_tool, tools_extent};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -156,6 +156,10 @@ impl Catalog {
             view.push(if granted(on_server(caller, &server.entry)) { '1' } else { '0' });
         }
         view.push_str(persona);
+        if let Some(rules) = &caller.veil {
+            view.push('\n');
+            view.push_str(&rules.signature(caller));
+        }
         view
     }
 }
@@ -172,7 +176,7 @@ fn text_of<'a>(
     seen: &mut HashSet<&'a str>,
 ) -> Bytes {
     let offers = match kind {
-        ListKind::Tools if extent(caller, &server.entry) == Extent::Whole => {
+        ListKind::Tools if tools_extent(caller, &server.entry) == Extent::Whole => {
             return server.tools_text.clone();
         }
         ListKind::Tools => {

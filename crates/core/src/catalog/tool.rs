@@ -1,6 +1,7 @@
 //! A tool and the other things a server offers.
 
 use super::hidden::Injected;
+use crate::effects::{self, Effect};
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::schema::{PublicSchema, SchemaFault};
@@ -41,6 +42,10 @@ pub struct Tool {
     pub digest: [u8; 32],
     /// The arguments it declares that the gateway supplies or completes; most tools have none.
     pub injected: Option<Box<Injected>>,
+    /// Whether its server's `require_approval` names it.
+    pub needs_approval: bool,
+    /// What it does to the world, found out when somebody first asks.
+    pub(super) effect: OnceLock<Effect>,
     /// The schema clients see, compiled when the tool is first called.
     pub(super) schema: OnceLock<Box<Result<PublicSchema, SchemaFault>>>,
 }
@@ -56,6 +61,8 @@ impl Tool {
             definition: RawJson::empty_object(),
             digest: [0; 32],
             injected: None,
+            needs_approval: false,
+            effect: OnceLock::new(),
             schema: OnceLock::new(),
         }
     }
@@ -63,6 +70,11 @@ impl Tool {
     /// The server's name.
     pub fn server_name(&self) -> &ServerName {
         &self.server.name
+    }
+
+    /// What it does to the world.
+    pub fn effect(&self) -> Effect {
+        *self.effect.get_or_init(|| effects::effect_of(self))
     }
 
     /// What it takes from its callers, ready to be asked.

@@ -27,7 +27,25 @@ pub struct Directory {
     pub levels: Levels,
 }
 
+/// Whether two directories give anybody other rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Difference {
+    /// They do, as far as can be told.
+    Some,
+    /// They do not.
+    None,
+}
+
 impl Directory {
+    /// Whether another directory gives anybody other rights.
+    pub(super) fn difference(&self, other: &Self) -> Difference {
+        let same = self.groups_of == other.groups_of
+            && self.admin_group == other.admin_group
+            && self.personas == other.personas
+            && self.named == other.named;
+        if same { Difference::None } else { Difference::Some }
+    }
+
     /// The rights of somebody who was identified.
     pub(super) async fn grant(
         &self,

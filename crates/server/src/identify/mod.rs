@@ -13,7 +13,7 @@ mod remember;
 mod service;
 mod token;
 
-pub use directory::Directory;
+pub use directory::{Difference, Directory};
 pub use metadata::{Challenge, Resource, persona_of};
 pub use proxy::Proxy;
 pub use refusal::Unidentified;
@@ -120,10 +120,11 @@ impl Identity {
         Self::new(Mode::Local, user, Directory::default(), Resource::default())
     }
 
-    /// Puts other groups, personas and levels in force, for everybody at once.
-    pub fn set_directory(&self, directory: Directory) {
-        self.directory.store(Arc::new(directory));
+    /// Puts other groups, personas and levels in force, for everybody at once; says whether any differ.
+    pub fn set_directory(&self, directory: Directory) -> Difference {
+        let before = self.directory.swap(Arc::new(directory));
         self.remembered.forget();
+        self.directory.load().difference(&before)
     }
 
     /// A credential of this user was taken back: from now on everybody is looked at anew, and the user's open

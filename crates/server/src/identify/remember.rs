@@ -10,10 +10,13 @@ use toolbooth_core::caller::Caller;
 /// How many are remembered; beyond that everybody is looked at anew.
 const MAX_REMEMBERED: usize = 10_000;
 
+/// A caller, and until when nobody looks again.
+type Known = (Arc<Caller>, Instant);
+
 /// Callers by a digest of what they showed.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
-    callers: RwLock<HashMap<[u8; 32], (Arc<Caller>, Instant)>>,
+    callers: RwLock<HashMap<[u8; 32], Known>>,
     /// Grows whenever all are forgotten.
     generation: AtomicU64,
 }

@@ -24,6 +24,9 @@ const MAX_ANSWERS: usize = 50_000;
 /// One answer, asked for once however many wait for it, and when it ends.
 type Answer = Arc<OnceCell<(Member, Instant)>>;
 
+/// What is asked: a user and a group.
+type Question = (Arc<str>, Arc<str>);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Member {
     Yes,
@@ -36,7 +39,7 @@ pub struct GroupService {
     url: String,
     token: Option<SecretText>,
     believed_for: Duration,
-    answers: Mutex<HashMap<(Arc<str>, Arc<str>), Answer>>,
+    answers: Mutex<HashMap<Question, Answer>>,
 }
 
 impl std::fmt::Debug for GroupService {

@@ -104,7 +104,8 @@ async fn a_proxy_is_believed_by_its_secret_alone() {
     let user = ("x-user-email", "ann");
     let secret = ("x-proxy-secret", "let me in");
     let long = "a".repeat(300);
-    let cases: [(&[(&str, &str)], Result<&str, Unidentified>); 13] = [
+    type Shown<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(Shown<'_>, Result<&str, Unidentified>); 13] = [
         (&[user, secret], Ok("ann")),
         (&[("X-User-Email", " ann "), secret], Ok("ann")),
         (&[user], Err(Unidentified::Missing)),
@@ -141,14 +142,15 @@ async fn rights_come_from_the_directory() {
     let socket = identity.identify(Knock::Socket { persona: None }, &NoBook).await.unwrap();
     assert_eq!((&*socket.user, socket.admin, socket.standing), ("me", Admin::No, Standing::Guest));
     assert!(Arc::ptr_eq(&ann, &identify("ann").await), "remembered for a moment");
-    identity.set_directory(Directory::default());
+    assert_eq!(identity.set_directory(directory()), Difference::None);
+    assert_eq!(identity.set_directory(Directory::default()), Difference::Some);
     assert!(!identify("ann").await.groups.contains("staff"), "a new directory is in force at once");
 }
 
 #[tokio::test]
 async fn unknown_and_forbidden_personas_read_the_same() {
     let (proxied, local) = (proxied(), Identity::local("me"));
-    local.set_directory(directory());
+    let _ = local.set_directory(directory());
     let shown = [("x-user-email", "ann"), ("x-proxy-secret", "let me in")];
     type Case<'a> =
         (&'a Identity, Option<&'a str>, &'a [(&'a str, &'a str)], Result<Option<&'a str>, &'a str>);

@@ -25,6 +25,7 @@ pub struct Client {
     pub era: Era,
     revision: String,
     session: Option<String>,
+    path: String,
     capabilities: Value,
     log_level: Option<String>,
     answers: Answers,
@@ -51,9 +52,23 @@ impl Client {
         }
     }
 
+    /// A client of either era at this path, sending these headers from the first request on.
+    pub async fn known(era: Era, address: SocketAddr, path: &str, headers: &[(String, String)]) -> Self {
+        let revision = if era == Era::Modern { MODERN } else { LEGACY };
+        let mut client = Self::new(era, address, revision, json!({}));
+        client.path = path.to_owned();
+        client.headers = headers.to_vec();
+        if era == Era::Legacy { client.opened().await } else { client }
+    }
+
     /// A client of this legacy revision, its session open.
     pub async fn legacy(address: SocketAddr, revision: &str, capabilities: Value) -> Self {
-        let mut client = Self::new(Era::Legacy, address, revision, capabilities.clone());
+        Self::new(Era::Legacy, address, revision, capabilities).opened().await
+    }
+
+    async fn opened(self) -> Self {
+        let mut client = self;
+        let (revision, capabilities) = (client.revision.clone(), client.capabilities.clone());
         let params = json!({ "protocolVersion": revision, "capabilities": capabilities,
             "clientInfo": { "name": "world", "version": "1" } });
         let body = json!({ "jsonrpc": "2.0", "id": "opening", "method": "initialize", "params": params });
@@ -71,6 +86,7 @@ impl Client {
             era,
             revision: revision.to_owned(),
             session: None,
+            path: "/mcp".to_owned(),
             capabilities,
             log_level: None,
             answers: Arc::new(|method, _| usual_answer(method)),
@@ -209,7 +225,7 @@ impl Client {
                 let headers = self.all_headers(&[("accept".to_owned(), "text/event-stream".to_owned())]);
                 let headers: Vec<(&str, &str)> =
                     headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-                let reply = self.http.send(Method::GET, "/mcp", &headers, "").await;
+                let reply = self.http.send(Method::GET, &self.path, &headers, "").await;
                 assert_eq!(reply.status, 200, "the stream opens");
                 for uri in uris {
                     let told = self.ask("resources/subscribe", json!({ "uri": uri })).await;
@@ -236,7 +252,7 @@ impl Client {
         headers.push(("content-type".into(), "application/json".into()));
         headers.push(("accept".into(), "application/json, text/event-stream".into()));
         let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-        self.http.send(Method::POST, "/mcp", &headers, body.to_owned()).await
+        self.http.send(Method::POST, &self.path, &headers, body.to_owned()).await
     }
 
     fn all_headers(&self, more: &[(String, String)]) -> Vec<(String, String)> {

@@ -20,6 +20,8 @@ pub struct Gateway {
     log: PathBuf,
     /// Where it listens.
     pub address: SocketAddr,
+    /// What the test shows when it looks at servers.
+    pub showing: Vec<(String, String)>,
     // Held so that what it prints has somewhere to go.
     _greeting: Lines<BufReader<ChildStdout>>,
 }
@@ -39,7 +41,7 @@ impl Gateway {
         let first = first.unwrap_or_else(|| panic!("the gateway ended at once:\n{}", said()));
         let address = first.rsplit_once("http://").and_then(|(_, address)| address.parse().ok());
         let address = address.unwrap_or_else(|| panic!("no address in {first:?}"));
-        Self { child, log: log.to_owned(), address, _greeting: lines }
+        Self { child, log: log.to_owned(), address, showing: Vec::new(), _greeting: lines }
     }
 
     /// Its process.
@@ -49,7 +51,7 @@ impl Gateway {
 
     /// Plain HTTP to it.
     pub fn http(&self) -> Http {
-        Http::new(self.address)
+        Http::new(self.address).sending(&self.showing)
     }
 
     /// What it logged so far.

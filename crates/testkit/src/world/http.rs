@@ -15,9 +15,10 @@ use tokio::net::TcpStream;
 pub type Headers<'a> = &'a [(&'a str, &'a str)];
 
 /// Requests to one address.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Http {
     address: SocketAddr,
+    always: Vec<(String, String)>,
 }
 
 /// An answer whose body has not been read yet.
@@ -44,7 +45,13 @@ impl Drop for Connection {
 impl Http {
     /// Requests to this address.
     pub fn new(address: SocketAddr) -> Self {
-        Self { address }
+        Self { address, always: Vec::new() }
+    }
+
+    /// The same, sending these headers with each request.
+    pub fn sending(mut self, headers: &[(String, String)]) -> Self {
+        self.always.extend_from_slice(headers);
+        self
     }
 
     /// Sends a request as it is; `Host` is set unless a header says otherwise.
@@ -58,7 +65,8 @@ impl Http {
         let mut request = Request::new(Full::new(body.into()));
         *request.method_mut() = method;
         *request.uri_mut() = path.parse().expect("a path");
-        for (name, value) in headers {
+        let always = self.always.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in always.chain(headers.iter().copied()) {
             let name: HeaderName = name.parse().expect("a header's name");
             request.headers_mut().append(name, HeaderValue::from_str(value).expect("a header's value"));
         }

@@ -58,6 +58,8 @@ pub struct Seen {
     pub method: String,
     /// Its very text.
     pub body: String,
+    /// Its headers, one a line.
+    pub headers: String,
 }
 
 struct State {
@@ -163,10 +165,14 @@ async fn respond(state: &State, request: Request<Incoming>) -> Response<Body> {
     match *request.method() {
         Method::GET if state.era == Era::Legacy => events(state, None),
         Method::POST => {
+            let headers = request.headers().iter();
+            let headers: String = headers
+                .map(|(name, value)| format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())))
+                .collect();
             let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             let body = String::from_utf8(body.to_vec()).expect("requests are UTF-8");
             let head: Head = serde_json::from_str(&body).expect("requests are JSON-RPC");
-            lock(&state.seen).push(Seen { method: head.method.clone(), body });
+            lock(&state.seen).push(Seen { method: head.method.clone(), body, headers });
             match &head.id {
                 Some(id) => answer(state, &head.method, id),
                 None => plain(StatusCode::ACCEPTED),

@@ -7,6 +7,7 @@ use tokio::sync::{Mutex, mpsc};
 use toolbooth_config::watch::{Watch, watch};
 use toolbooth_config::{LoadFailure, Sources};
 use toolbooth_core::fault::Problem;
+use toolbooth_server::identify::Difference;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::Reload;
 use toolbooth_upstream::http::Fetch;
@@ -61,7 +62,9 @@ pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
             let engine = &door.engine;
             let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
             // Groups and personas follow the file; how callers are recognised does not, until the next start.
-            door.identity.set_directory(directory);
+            if door.identity.set_directory(directory) == Difference::Some {
+                engine.announce_all_lists();
+            }
             let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
             Ok(serde_json::json!({ "applied": applied, "findings": findings }))
         })

@@ -1,0 +1,46 @@
+//! Calls that are asked about because the operator says so.
+
+use super::{Policy, Verdict};
+use crate::call::draft::Draft;
+use crate::held::Answerer;
+
+/// `tools.require_approval` of a server: an approver is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct AskFirst;
+
+impl Policy for AskFirst {
+    fn judge(&self, draft: &Draft) -> Verdict {
+        if !draft.tool.needs_approval {
+            return Verdict::Run;
+        }
+        let reason = format!("`{}` needs approval", draft.tool.exposed);
+        Verdict::Ask { reason, answerer: Answerer::ApproverOnly }
+    }
+}
+
+/// `approval.default`: which calls are asked about when nothing else says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DefaultAsk {
+    /// None.
+    #[default]
+    Never,
+    /// Those that change something.
+    Writes,
+    /// All.
+    Always,
+}
+
+impl Policy for DefaultAsk {
+    fn judge(&self, draft: &Draft) -> Verdict {
+        let asks = match self {
+            Self::Never => false,
+            Self::Writes => draft.tool.effect().rung.writes(),
+            Self::Always => true,
+        };
+        if !asks {
+            return Verdict::Run;
+        }
+        let reason = format!("`{}` is a {} tool", draft.tool.exposed, draft.tool.effect().rung);
+        Verdict::Ask { reason, answerer: Answerer::CallerOrApprover }
+    }
+}

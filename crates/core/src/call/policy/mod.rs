@@ -1,0 +1,137 @@
+//! Stage 5, judge: policies look at a draft, and the strictest verdict stands.
+
+mod approval;
+mod change;
+mod consent;
+mod plan;
+mod rules;
+
+pub use approval::{AskFirst, DefaultAsk};
+pub use change::{ChangedTool, OnChange};
+pub use consent::AskForConsent;
+pub use plan::{PlanMode, PlanReads};
+pub use rules::{Layer, Rule, RuleBook, RuleEffect, RuleFault, Subject, ToolMatch};
+
+use super::draft::Draft;
+use super::fault::CallFault;
+use super::licence::Licence;
+use super::resolve::Incoming;
+use crate::held::Answerer;
+
+/// What a policy says of a call, mildest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may run.
+    Run,
+    /// A person is asked first.
+    Ask {
+        /// Why.
+        reason: String,
+        /// Who may answer.
+        answerer: Answerer,
+    },
+    /// It is put into a plan.
+    Queue {
+        /// Why.
+        reason: String,
+    },
+    /// It may not run.
+    Refuse {
+        /// Why.
+        reason: String,
+    },
+    /// For this caller there is no such tool.
+    Hide,
+}
+
+impl Verdict {
+    /// Its place among verdicts: the greatest stands.
+    fn strictness(&self) -> u8 {
+        match self {
+            Self::Run => 0,
+            Self::Ask { answerer: Answerer::CallerOrApprover, .. } => 1,
+            Self::Ask { answerer: Answerer::ApproverOnly, .. } => 2,
+            Self::Queue { .. } => 3,
+            Self::Refuse { .. } => 4,
+            Self::Hide => 5,
+        }
+    }
+}
+
+/// A rule over calls: a pure function that cannot fail open.
+pub trait Policy: Send + Sync {
+    /// Judges one call.
+    fn judge(&self, draft: &Draft) -> Verdict;
+}
+
+/// A draft that may run now.
+#[derive(Debug)]
+pub struct Judged(pub(super) Draft);
+
+/// A draft that waits for a person.
+#[derive(Debug)]
+pub struct Waiting {
+    draft: Draft,
+    /// Why.
+    pub reason: String,
+    /// Who may answer.
+    pub answerer: Answerer,
+}
+
+impl Waiting {
+    /// The call that waits.
+    pub fn draft(&self) -> &Draft {
+        &self.draft
+    }
+
+    /// The same call, to walk every stage again.
+    pub fn again(self) -> Incoming {
+        let Draft { caller, client, asked, arguments, meta, .. } = self.draft;
+        Incoming { caller, client, name: asked, arguments: Some(arguments), meta }
+    }
+}
+
+/// What the policies come to.
+#[derive(Debug)]
+pub enum Judgement {
+    /// It may run now.
+    Run(Judged),
+    /// A person is asked first.
+    Ask(Waiting),
+    /// It becomes a step of a plan.
+    Queue(Waiting),
+}
+
+/// Asks every policy; the strictest verdict that the call's licence does not cover stands.
+pub fn judge(draft: Draft, policies: &[Box<dyn Policy>]) -> Result<Judgement, CallFault> {
+    let licence = draft.situation.licence.as_ref().filter(|licence| licence.is_for(&draft));
+    let mut strictest = Verdict::Run;
+    for policy in policies {
+        let verdict = policy.judge(&draft);
+        let covered = licence.is_some_and(|licence| covers(licence, &verdict));
+        if !covered && verdict.strictness() > strictest.strictness() {
+            strictest = verdict;
+        }
+    }
+    match strictest {
+        Verdict::Run => Ok(Judgement::Run(Judged(draft))),
+        Verdict::Ask { reason, answerer } => Ok(Judgement::Ask(Waiting { draft, reason, answerer })),
+        Verdict::Queue { reason } => {
+            Ok(Judgement::Queue(Waiting { draft, reason, answerer: Answerer::CallerOrApprover }))
+        }
+        Verdict::Refuse { reason } => {
+            Err(CallFault::Refused { name: draft.tool.exposed.to_string(), reason })
+        }
+        Verdict::Hide => Err(CallFault::UnknownTool { name: draft.asked }),
+    }
+}
+
+/// What a person's yes is good for: questions put to that person, and the plan whose step it was.
+fn covers(licence: &Licence, verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Ask { answerer: Answerer::CallerOrApprover, .. } => true,
+        Verdict::Ask { answerer: Answerer::ApproverOnly, .. } => licence.is_approvers(),
+        Verdict::Queue { .. } => licence.is_of_plan(),
+        Verdict::Run | Verdict::Refuse { .. } | Verdict::Hide => false,
+    }
+}

@@ -1,0 +1,280 @@
+//! The operator's rules: first match wins inside a layer, the strictest across layers.
+
+use super::{Policy, Verdict};
+use crate::call::draft::Draft;
+use crate::caller::{Caller, ClientFacts};
+use crate::catalog::Tool;
+use crate::effects::label;
+use crate::fault::{Blame, Fault};
+use crate::held::Answerer;
+use crate::json::RawJson;
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use regex::{Regex, RegexBuilder};
+
+/// The largest program a pattern on arguments may compile to.
+const PATTERN_BYTES: usize = 256 << 10;
+/// How much of an argument a pattern looks at.
+const MAX_LOOKED_AT: usize = 64 << 10;
+/// How many rules there may be.
+const MAX_RULES: usize = 4096;
+
+/// What a rule does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RuleEffect {
+    /// Lets it run.
+    Allow,
+    /// Asks an approver first.
+    Ask,
+    /// Puts it into a plan.
+    Plan,
+    /// Refuses it.
+    Deny,
+    /// Behaves as if the tool did not exist.
+    Hide,
+}
+
+/// Whom a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// Every caller.
+    Everybody,
+    /// Members of a group.
+    Group(String),
+    /// One user.
+    User(String),
+    /// Callers in a persona.
+    Persona(String),
+    /// Calls through a client.
+    Client(String),
+}
+
+/// Which tools a rule is about: all conditions that are given must hold.
+#[derive(Debug, Clone, Default)]
+pub struct ToolMatch {
+    /// Globs on any of a tool's names; empty means any.
+    pub names: Vec<String>,
+    /// Capability tags, one of which the tool must carry; empty means any.
+    pub capabilities: Vec<String>,
+    /// Manifest labels or rungs of the ladder; empty means any.
+    pub side_effects: Vec<String>,
+}
+
+/// One rule, ready to judge by.
+#[derive(Debug)]
+pub struct Rule {
+    subject: Subject,
+    names: Option<GlobSet>,
+    capabilities: Vec<String>,
+    side_effects: Vec<String>,
+    arguments: Vec<(String, Regex)>,
+    effect: RuleEffect,
+    reason: Option<String>,
+}
+
+/// A rule that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleFault {
+    /// A glob that is none.
+    #[error("`{0}` is no pattern for names")]
+    Glob(String),
+    /// A pattern that is none, or too large.
+    #[error("`{0}` is no regular expression, or too large a one")]
+    Pattern(String),
+    /// Too many rules.
+    #[error("there are more than {MAX_RULES} rules")]
+    TooMany,
+}
+
+impl Fault for RuleFault {
+    fn code(&self) -> &'static str {
+        "config.bad-rule"
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::Caller
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("see `policy.rules` in the configuration".into())
+    }
+}
+
+impl Rule {
+    /// Compiles a rule.
+    pub fn new(
+        subject: Subject,
+        tools: ToolMatch,
+        arguments: impl IntoIterator<Item = (String, String)>,
+        effect: RuleEffect,
+        reason: Option<String>,
+    ) -> Result<Self, RuleFault> {
+        let mut globs = GlobSetBuilder::new();
+        for name in &tools.names {
+            globs.add(Glob::new(name).map_err(|_| RuleFault::Glob(name.clone()))?);
+        }
+        let globs = globs.build().map_err(|_| RuleFault::Glob(tools.names.join(", ")))?;
+        let pattern = |(pointer, text): (String, String)| {
+            let built = RegexBuilder::new(&text).size_limit(PATTERN_BYTES).build();
+            built.map(|regex| (pointer, regex)).map_err(|_| RuleFault::Pattern(text))
+        };
+        Ok(Self {
+            subject,
+            names: (!tools.names.is_empty()).then_some(globs),
+            capabilities: tools.capabilities,
+            side_effects: tools.side_effects,
+            arguments: arguments.into_iter().map(pattern).collect::<Result<_, _>>()?,
+            effect,
+            reason,
+        })
+    }
+
+    /// Whether it can hide a tool from lists: it depends on the caller and the tool alone.
+    fn hides(&self) -> bool {
+        self.effect == RuleEffect::Hide && self.arguments.is_empty() && !matches!(self.subject, Subject::Client(_))
+    }
+
+    fn is_about_caller(&self, caller: &Caller) -> bool {
+        match &self.subject {
+            Subject::Everybody => true,
+            Subject::Group(group) => caller.groups.contains(group),
+            Subject::User(user) => *caller.user == **user,
+            Subject::Persona(persona) => caller.persona_name() == Some(persona),
+            Subject::Client(_) => false,
+        }
+    }
+
+    fn is_about(&self, caller: &Caller, client: &ClientFacts) -> bool {
+        match &self.subject {
+            Subject::Client(name) => client.name() == *name,
+            _ => self.is_about_caller(caller),
+        }
+    }
+
+    fn is_about_tool(&self, tool: &Tool) -> bool {
+        let named = self.names.as_ref().is_none_or(|globs| {
+            globs.is_match(&*tool.exposed) || globs.is_match(&*tool.name) || globs.is_match(tool.canonical())
+        });
+        named && self.is_about_effect(tool) && self.is_about_capability(tool)
+    }
+
+    fn is_about_effect(&self, tool: &Tool) -> bool {
+        self.side_effects.is_empty() || {
+            let label = serde_json::to_value(label(&tool.server, &tool.name)).unwrap_or_default();
+            let rung = tool.effect().rung.as_str();
+            self.side_effects.iter().any(|word| word == rung || label.as_str() == Some(word))
+        }
+    }
+
+    fn is_about_capability(&self, tool: &Tool) -> bool {
+        self.capabilities.is_empty() || {
+            let fields = tool.server.tools.overrides.get(&*tool.name);
+            let tags = fields.and_then(|fields| fields.get("capabilities")).and_then(|tags| tags.as_array());
+            let has = |tag: &String| {
+                tags.is_some_and(|tags| tags.iter().any(|own| own.as_str().is_some_and(|own| same_tag(own, tag))))
+            };
+            self.capabilities.iter().any(has)
+        }
+    }
+
+    fn fits_arguments(&self, arguments: &RawJson) -> bool {
+        self.arguments.iter().all(|(pointer, regex)| {
+            let Some(value) = at_pointer(arguments, pointer) else { return false };
+            let text = value.string().map_or_else(|| value.as_str().to_owned(), |text| text.into_owned());
+            // A value too long to look at may hold what the rule is about.
+            text.len() > MAX_LOOKED_AT || regex.is_match(&text)
+        })
+    }
+}
+
+fn same_tag(one: &str, other: &str) -> bool {
+    let plain = |tag: &str| tag.trim().to_lowercase().replace(['-', ' '], "_");
+    plain(one) == plain(other)
+}
+
+/// The value at a JSON pointer (`/a/b/0`); a plain name is a member of the arguments.
+fn at_pointer(arguments: &RawJson, pointer: &str) -> Option<RawJson> {
+    let mut value = arguments.clone();
+    for part in pointer.trim_start_matches('/').split('/') {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        value = match value.as_bytes().first()? {
+            b'[' => value.elements().ok()?.into_iter().nth(part.parse().ok()?)?,
+            _ => value.member(&part)?,
+        };
+    }
+    Some(value)
+}
+
+/// The rules of one layer of the configuration.
+#[derive(Debug, Default)]
+pub struct Layer(pub Vec<Rule>);
+
+/// The rules of every layer.
+#[derive(Debug, Default)]
+pub struct RuleBook {
+    layers: Vec<Layer>,
+}
+
+impl PartialEq for RuleBook {
+    /// A book is itself: patterns cannot be compared for what they match.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for RuleBook {}
+
+impl RuleBook {
+    /// The rules of these layers.
+    pub fn new(layers: Vec<Layer>) -> Result<Self, RuleFault> {
+        let count: usize = layers.iter().map(|layer| layer.0.len()).sum();
+        if count > MAX_RULES {
+            return Err(RuleFault::TooMany);
+        }
+        Ok(Self { layers })
+    }
+
+    /// Whether a rule hides this tool from this caller, whatever the arguments.
+    pub fn hides(&self, caller: &Caller, tool: &Tool) -> bool {
+        let about = |rule: &&Rule| rule.is_about_caller(caller) && rule.is_about_tool(tool);
+        self.layers.iter().any(|layer| {
+            // The first match wins, so a rule that comes before and lets it be seen counts.
+            let first = layer.0.iter().filter(|rule| rule.arguments.is_empty()).find(about);
+            first.is_some_and(Rule::hides)
+        })
+    }
+
+    /// Which of the rules that hide something are about this caller: callers that differ here see
+    /// different lists.
+    pub fn signature(&self, caller: &Caller) -> String {
+        let rules = self.layers.iter().flat_map(|layer| &layer.0);
+        rules.map(|rule| if rule.is_about_caller(caller) { '1' } else { '0' }).collect()
+    }
+
+    /// Whether any rule hides anything.
+    pub fn hides_anything(&self) -> bool {
+        self.layers.iter().flat_map(|layer| &layer.0).any(Rule::hides)
+    }
+
+    fn effect_on<'a>(layer: &'a Layer, draft: &Draft) -> Option<&'a Rule> {
+        layer.0.iter().find(|rule| {
+            rule.is_about(&draft.caller, &draft.client)
+                && rule.is_about_tool(&draft.tool)
+                && rule.fits_arguments(&draft.arguments)
+        })
+    }
+}
+
+impl Policy for RuleBook {
+    fn judge(&self, draft: &Draft) -> Verdict {
+        let found = self.layers.iter().filter_map(|layer| Self::effect_on(layer, draft));
+        let Some(rule) = found.max_by_key(|rule| rule.effect) else { return Verdict::Run };
+        let reason = || rule.reason.clone().unwrap_or_else(|| "a rule of this gateway says so".into());
+        match rule.effect {
+            RuleEffect::Allow => Verdict::Run,
+            RuleEffect::Ask => Verdict::Ask { reason: reason(), answerer: Answerer::ApproverOnly },
+            RuleEffect::Plan => Verdict::Queue { reason: reason() },
+            RuleEffect::Deny => Verdict::Refuse { reason: reason() },
+            RuleEffect::Hide => Verdict::Hide,
+        }
+    }
+}

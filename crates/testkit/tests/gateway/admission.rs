@@ -1,0 +1,226 @@
+//! Others who say who calls: a proxy, an identity provider; and doors that are not opened at all.
+
+use crate::callers::{ERAS, http_as, servers_of};
+use crate::known::{bearer, run};
+use ::http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use toolbooth_testkit::world::home::hostile;
+use toolbooth_testkit::world::{Client, Home, Http, PATIENCE, poll};
+
+#[tokio::test]
+async fn a_proxy_proves_itself() {
+    let header = json!({ "secret": "${PROXY_SECRET:-a long and winding word}" });
+    let settings = json!({ "auth": { "mode": "header", "header": header }, "groups": { "staff": ["ann@x.example"], "admin": ["root"] } });
+    let mut desk = hostile(&["echo"]);
+    desk["groups"] = json!(["staff"]);
+    let home = Home::with_settings(settings, &[("desk", desk)]);
+    let mut gateway = home.start().await;
+    let shown = |user: &str| {
+        vec![
+            ("x-user-email".to_owned(), user.to_owned()),
+            ("x-proxy-secret".to_owned(), "a long and winding word".to_owned()),
+        ]
+    };
+    gateway.showing = shown("root");
+    gateway.connected(&["desk"]).await;
+    for era in ERAS {
+        let ann = Client::known(era, gateway.address, "/mcp", &shown("ann@x.example")).await;
+        assert_eq!(ann.call("desk_ok", json!({})).await.text(), "ok");
+        let bob = Client::known(era, gateway.address, "/mcp", &shown("bob@x.example")).await;
+        assert!(bob.names("tools/list", "tools").await.is_empty());
+    }
+    let http = Http::new(gateway.address);
+    for headers in [
+        &[("x-user-email", "root")][..],
+        &[("x-user-email", "root"), ("x-proxy-secret", "guess")],
+        &[("x-proxy-secret", "a long and winding word")],
+        &[("x-user-email", "root"), ("x-user-email", "ann"), ("x-proxy-secret", "a long and winding word")],
+    ] {
+        for path in ["/mcp", "/tools"] {
+            let reply = http.send(Method::GET, path, headers, "").await;
+            assert_eq!(reply.status, 401, "{path} {headers:?}");
+        }
+    }
+    let reply = http.send(Method::GET, "/.well-known/oauth-protected-resource", &[], "").await;
+    assert_eq!(reply.status, 404, "there are no tokens to get");
+}
+
+#[tokio::test]
+async fn an_open_door_is_not_opened() {
+    let cases = [
+        (json!({}), "0.0.0.0:0", "config.open-door"),
+        (json!({ "auth": { "mode": "header" } }), "127.0.0.1:0", "config.no-proxy-secret"),
+        (json!({ "auth": { "mode": "jwt" } }), "127.0.0.1:0", "config.jwt-incomplete"),
+        (
+            json!({ "auth": { "mode": "jwt", "jwt": { "issuer": "http://id.example", "audience": "x" } } }),
+            "127.0.0.1:0",
+            "auth.plain-http",
+        ),
+    ];
+    for (settings, address, code) in cases {
+        let home = Home::with_settings(settings, &[("s", hostile(&["echo"]))]);
+        let output = run(&home, &["serve", "--listen", address], None);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{code}: {said}");
+        assert!(said.contains(code), "{code}: {said}");
+    }
+}
+
+/// An identity provider: a key, and the page that publishes it.
+struct Provider {
+    url: String,
+    page: Arc<Mutex<String>>,
+}
+
+struct Signer(Ed25519KeyPair, &'static str);
+
+impl Signer {
+    fn new(kid: &'static str) -> Self {
+        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), kid)
+    }
+
+    fn token(&self, issuer: &str, more: Value) -> String {
+        let text = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let mut claims =
+            json!({ "iss": issuer, "aud": "booth", "sub": "ann", "exp": now + 300, "groups": ["staff"] });
+        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let message = format!("{}.{}", text(&json!({ "alg": "EdDSA", "kid": self.1 })), text(&claims));
+        format!("{message}.{}", URL_SAFE_NO_PAD.encode(self.0.sign(message.as_bytes())))
+    }
+}
+
+impl Provider {
+    async fn start(signer: &Signer) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let page = Arc::new(Mutex::new(String::new()));
+        let provider = Self { url: url.clone(), page: page.clone() };
+        provider.publish(signer);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = [0; 4096];
+                let read = stream.read(&mut head).await.unwrap_or(0);
+                let discovery = String::from_utf8_lossy(&head[..read]).contains("openid-configuration");
+                let body = match discovery {
+                    true => json!({ "issuer": url, "jwks_uri": format!("{url}/keys") }).to_string(),
+                    false => page.lock().unwrap().clone(),
+                };
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                drop(stream.write_all(answer.as_bytes()).await);
+            }
+        });
+        provider
+    }
+
+    fn publish(&self, signer: &Signer) {
+        let x = URL_SAFE_NO_PAD.encode(signer.0.public_key());
+        let key = json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": signer.1, "x": x });
+        *self.page.lock().unwrap() = json!({ "keys": [key] }).to_string();
+    }
+}
+
+#[tokio::test]
+async fn signed_tokens_are_taken_and_keys_may_change() {
+    let (first, second) = (Signer::new("one"), Signer::new("two"));
+    let provider = Provider::start(&first).await;
+    let jwt = json!({ "issuer": provider.url, "audience": "booth", "claims": { "compliance_level": "level", "persona": "persona" } });
+    let settings = json!({ "auth": { "mode": "jwt", "jwt": jwt }, "personas": { "none": {} } });
+    let (mut desk, mut plain) = (hostile(&["echo"]), hostile(&["echo"]));
+    desk["groups"] = json!(["staff"]);
+    plain["compliance_level"] = json!("Public");
+    let home = Home::with_settings(settings, &[("desk", desk), ("plain", plain)]);
+    let mut gateway = home.start().await;
+    let token = |signer: &Signer, more: Value| signer.token(&provider.url, more);
+    gateway.showing = bearer(&token(&first, json!({ "groups": ["admin"] })));
+    gateway.connected(&["desk", "plain"]).await;
+
+    for era in ERAS {
+        let ann = Client::known(era, gateway.address, "/mcp", &bearer(&token(&first, json!({})))).await;
+        assert_eq!(ann.call("desk_ok", json!({})).await.text(), "ok");
+        let shown = bearer(&token(&first, json!({ "groups": [], "level": "HIPAA" })));
+        let bob = Client::known(era, gateway.address, "/mcp", &shown).await;
+        let names = bob.names("tools/list", "tools").await;
+        assert_eq!(servers_of(names.iter().map(String::as_str)), BTreeSet::from(["plain".to_owned()]));
+        assert_eq!(bob.call("plain_ok", json!({})).await.fault(), "call.compliance");
+        let shown = bearer(&token(&first, json!({ "persona": "none" })));
+        let none = Client::known(era, gateway.address, "/mcp", &shown).await;
+        assert!(none.names("tools/list", "tools").await.is_empty());
+    }
+    let status =
+        async |token: &str| http_as(&gateway, token).send(Method::GET, "/tools", &[], "").await.status;
+    for more in [json!({ "aud": "other" }), json!({ "iss": "https://evil.example" }), json!({ "exp": 1 })] {
+        assert_eq!(status(&token(&first, more.clone())).await, 401, "{more}");
+    }
+    let unsigned = token(&first, json!({}));
+    let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
+    let unsigned = format!("{none}.{}.", unsigned.split('.').nth(1).unwrap());
+    assert_eq!(status(&unsigned).await, 401);
+    let document = Http::new(gateway.address).get_json("/.well-known/oauth-protected-resource/mcp").await;
+    assert_eq!(document["authorization_servers"], json!([provider.url]));
+
+    provider.publish(&second);
+    let fresh = token(&second, json!({ "x": 1 }));
+    let taken = poll(PATIENCE, || async { (status(&fresh).await == 200).then_some(()) }).await;
+    assert!(taken.is_some(), "the new key is found");
+    assert_eq!(status(&token(&first, json!({ "x": 2 }))).await, 401, "the old key is gone");
+}
+
+#[tokio::test]
+async fn a_group_service_decides_about_the_groups_that_matter() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/member", listener.local_addr().unwrap());
+    let asked: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let heard = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut text = Vec::new();
+            while !text.ends_with(b"}") {
+                if stream.read_buf(&mut text).await.unwrap_or(0) == 0 {
+                    break;
+                }
+            }
+            let text = String::from_utf8(text).unwrap();
+            let question: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+            heard.lock().unwrap().insert(question["group_id"].as_str().unwrap().to_owned());
+            let member = [("ann", "staff"), ("root", "admin")]
+                .iter()
+                .any(|(user, group)| question["user_id"] == *user && question["group_id"] == *group);
+            let body = json!({ "is_member": member }).to_string();
+            let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+            drop(stream.write_all(format!("{head}{body}").as_bytes()).await);
+        }
+    });
+    let header = json!({ "secret": "a long and winding word" });
+    let settings = json!({ "auth": { "mode": "header", "header": header }, "groups": { "service_url": url, "cache_seconds": 60 } });
+    let mut desk = hostile(&["echo"]);
+    desk["groups"] = json!(["staff", "users-of-desk"]);
+    let home = Home::with_settings(settings, &[("desk", desk)]);
+    let mut gateway = home.start().await;
+    let shown = |user: &str| {
+        let secret = ("x-proxy-secret".to_owned(), "a long and winding word".to_owned());
+        vec![("x-user-email".to_owned(), user.to_owned()), secret]
+    };
+    gateway.showing = shown("root");
+    gateway.connected(&["desk"]).await;
+    for era in ERAS {
+        let ann = Client::known(era, gateway.address, "/mcp", &shown("ann")).await;
+        assert_eq!(ann.call("desk_ok", json!({})).await.text(), "ok");
+        let bob = Client::known(era, gateway.address, "/mcp", &shown("bob")).await;
+        assert!(bob.names("tools/list", "tools").await.is_empty());
+    }
+    let asked: Vec<String> = asked.lock().unwrap().iter().cloned().collect();
+    assert_eq!(asked, ["admin", "staff", "users-of-desk"], "nobody is asked about other groups");
+}

@@ -1,0 +1,423 @@
+//! Who calls: every surface shows a caller exactly what is theirs, and nothing tells of the rest.
+
+use crate::known::{Known, bearer, make_token, read, run};
+use ::http::Method;
+use serde_json::json;
+use std::collections::BTreeSet;
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, binaries};
+
+pub const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+
+pub fn servers_of<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    names.into_iter().map(|name| name.split(['_', ':']).next().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn every_surface_shows_exactly_what_is_permitted() {
+    let known = Known::start().await;
+    let cases: [(&str, &[&str]); 4] = [
+        (&known.ann.0, &["desk", "open"]),
+        (&known.bob, &["open", "vault"]),
+        (&known.cat, &["open"]),
+        (&known.root, &["open"]), // looks after the gateway, but is in no group of a server
+    ];
+    for (token, servers) in cases {
+        let expected: BTreeSet<String> = servers.iter().map(|name| (*name).to_owned()).collect();
+        let may_vault = servers.contains(&"vault");
+        for era in ERAS {
+            let client = known.client(era, token).await;
+            let tools = client.names("tools/list", "tools").await;
+            assert_eq!(servers_of(tools.iter().map(String::as_str)), expected, "{era:?}");
+            for (method, member) in [
+                ("prompts/list", "prompts"),
+                ("resources/list", "resources"),
+                ("resources/templates/list", "resourceTemplates"),
+            ] {
+                let told = client.ask(method, json!({})).await;
+                let listed = told.result()[member].as_array().map_or(0, Vec::len);
+                assert_eq!(listed > 0, may_vault, "{era:?} {method}");
+            }
+            let told = client.call("vault_echo", json!({ "message": "x" })).await;
+            assert_eq!(told.code().is_none(), may_vault, "{era:?} {}", told.answer);
+            let reference = json!({ "type": "ref/prompt", "name": "vault_test_prompt_with_arguments" });
+            let params = json!({ "ref": reference, "argument": { "name": "arg1", "value": "" } });
+            let told = client.ask("completion/complete", params).await;
+            assert_eq!(told.code().is_none(), may_vault, "{era:?} {}", told.answer);
+        }
+        let http = Http::new(known.gateway.address).sending(&bearer(token));
+        let listed = http.get_json("/tools?limit=1000").await;
+        let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
+        assert_eq!(servers_of(names), expected, "REST");
+        let listed = read(&run(&known.home, &["tools", "list", "--json"], Some(token)));
+        let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
+        assert_eq!(servers_of(names), expected, "the command line");
+        let shown = http.get_json("/servers").await;
+        let names: BTreeSet<&str> = shown["servers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|server| server["name"].as_str().unwrap())
+            .collect();
+        match token == known.root {
+            true => assert_eq!(names, BTreeSet::from(["desk", "open", "vault"]), "administrators see all"),
+            false => {
+                assert_eq!(names, servers.iter().copied().collect());
+                assert!(!shown.to_string().contains("target"), "commands are nobody's business: {shown}");
+            }
+        }
+    }
+}
+
+/// Everything about an answer but the name that was asked for.
+fn without(text: &str, name: &str) -> String {
+    text.replace(name, "NAME")
+}
+
+#[tokio::test]
+async fn what_is_hidden_reads_like_what_does_not_exist() {
+    let known = Known::start().await;
+    for era in ERAS {
+        // Ids count up alike in two clients that ask alike.
+        let (one, two) = (known.client(era, &known.cat).await, known.client(era, &known.cat).await);
+        for (hidden, unknown) in [("vault_echo", "vault_ecco"), ("mcp.vault.echo", "mcp.vault.ecco")] {
+            let hid = one.call_text(hidden, "{}").await;
+            let none = two.call_text(unknown, "{}").await;
+            assert_eq!((hid.0, without(&hid.1, hidden)), (none.0, without(&none.1, unknown)), "{era:?}");
+        }
+        for (method, key, hidden, unknown) in [
+            ("prompts/get", "name", "vault_test_simple_prompt", "vault_test_simple_nothing"),
+            ("resources/read", "uri", "test://static-text", "test://static-nope"),
+        ] {
+            let hid = one.ask(method, json!({ key: hidden })).await;
+            let none = two.ask(method, json!({ key: unknown })).await;
+            assert!(hid.code().is_some(), "{}", hid.answer);
+            let texts =
+                (without(&hid.answer.to_string(), hidden), without(&none.answer.to_string(), unknown));
+            assert_eq!((hid.status, texts.0), (none.status, texts.1), "{era:?} {method}");
+        }
+    }
+    let http = Http::new(known.gateway.address).sending(&bearer(&known.cat));
+    for (method, hidden, unknown) in [
+        (Method::POST, "/tools/vault_echo/call", "/tools/vault_ecco/call"),
+        (Method::GET, "/tools/vault_echo", "/tools/vault_ecco"),
+        (Method::GET, "/servers/vault", "/servers/vaunt"),
+    ] {
+        let mut texts = Vec::new();
+        for path in [hidden, unknown] {
+            let reply = http.send(method.clone(), path, &[], "").await;
+            let (status, text) = (reply.status, String::from_utf8(reply.bytes().await.to_vec()).unwrap());
+            texts.push((status, text.replace("vault_ecco", "vault_echo").replace("vaunt", "vault")));
+        }
+        assert_eq!(texts[0].0, 404);
+        assert_eq!(texts[0], texts[1], "{hidden}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_credential_there_is_only_the_way_to_get_one() {
+    let known = Known::start().await;
+    let address = known.gateway.address;
+    let http = Http::new(address);
+    let closed = [
+        (Method::POST, "/mcp"),
+        (Method::GET, "/mcp"),
+        (Method::DELETE, "/mcp"),
+        (Method::POST, "/mcp/p/dev"),
+        (Method::GET, "/tools"),
+        (Method::GET, "/tools/open_ok"),
+        (Method::POST, "/tools/open_ok/call"),
+        (Method::GET, "/servers"),
+        (Method::GET, "/servers/open"),
+        (Method::GET, "/servers/open/logs"),
+        (Method::POST, "/servers/open/restart"),
+        (Method::POST, "/servers/reload"),
+        (Method::GET, "/tokens"),
+        (Method::POST, "/tokens"),
+        (Method::DELETE, "/tokens/x"),
+        (Method::GET, "/me"),
+    ];
+    let well_known = format!("http://{address}/.well-known/oauth-protected-resource");
+    let wrong = [("authorization", "Bearer tb_0000"), ("content-type", "application/json")];
+    for (method, path) in closed {
+        let suffix = if path.starts_with("/mcp") { path } else { "" };
+        for (headers, error) in [(&wrong[1..], ""), (&wrong[..], "error=\"invalid_token\", ")] {
+            let reply = http.send(method.clone(), path, headers, "{}").await;
+            let challenge = reply.header("www-authenticate").unwrap_or_default().to_owned();
+            assert_eq!(reply.status, 401, "{method} {path}");
+            assert_eq!(
+                challenge,
+                format!("Bearer {error}resource_metadata=\"{well_known}{suffix}\""),
+                "{path}"
+            );
+        }
+    }
+    let document = http.get_json("/.well-known/oauth-protected-resource/mcp").await;
+    assert_eq!(document["resource"], format!("http://{address}/mcp"));
+    assert_eq!(document["bearer_methods_supported"], json!(["header"]));
+    assert_eq!(
+        http.get_json("/.well-known/oauth-protected-resource").await["resource"],
+        format!("http://{address}")
+    );
+    assert_eq!(http.get_json("/health").await["status"], "ok");
+    assert_eq!(
+        http.get_json("/ready").await,
+        json!({ "status": "ready" }),
+        "how it does is not for strangers"
+    );
+    // In the address a token counts for nothing: addresses end up in logs.
+    let reply = http.send(Method::GET, &format!("/tools?access_token={}", known.cat), &[], "").await;
+    assert_eq!(reply.status, 401);
+    let output = run(&known.home, &["tools", "list"], None);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("TOOLBOOTH_TOKEN"));
+    // A web page must be turned away before its token is even looked at.
+    let headers = [("origin", "https://evil.example"), ("authorization", &format!("Bearer {}", known.cat))];
+    assert_eq!(http.send(Method::GET, "/tools", &headers, "").await.status, 403);
+}
+
+#[tokio::test]
+async fn only_administrators_look_after_the_gateway() {
+    let known = Known::start().await;
+    let routes = [
+        (Method::GET, "/servers/open/logs"),
+        (Method::POST, "/servers/open/refresh"),
+        (Method::POST, "/servers/reload"),
+        (Method::GET, "/tokens"),
+        (Method::POST, "/tokens"),
+        (Method::DELETE, "/tokens/nobody"),
+    ];
+    for (method, path) in routes {
+        let as_user = |token: &str| Http::new(known.gateway.address).sending(&bearer(token));
+        let body = r#"{"user":"eve","groups":["admin"]}"#;
+        let refused = as_user(&known.ann.0).send(method.clone(), path, &[], body).await;
+        assert_eq!(
+            (refused.status, refused.json().await["code"].clone()),
+            (403, json!("auth.admin-only")),
+            "{path}"
+        );
+        let status = as_user(&known.root).send(method.clone(), path, &[], body).await.status;
+        assert!(matches!(status, 200 | 201 | 404), "{method} {path}: {status}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_taken_back_counts_no_more() {
+    let known = Known::start().await;
+    let (token, id) = &known.ann;
+    let listed = read(&run(&known.home, &["tokens", "list", "--json"], Some(&known.root)));
+    let mine = listed["tokens"].as_array().unwrap().iter().find(|token| token["id"] == *id).unwrap().clone();
+    assert_eq!(
+        (&mine["user"], &mine["note"], &mine["standing"]),
+        (&json!("ann"), &json!("for a test"), &json!("live"))
+    );
+    assert!(!listed.to_string().contains(token) && !listed.to_string().contains("hash"));
+
+    let client = known.client(Era::Legacy, token).await;
+    let mut changes = client.listen(&[]).await;
+    assert_eq!(client.call("desk_ok", json!({})).await.text(), "ok");
+    let output = run(&known.home, &["tokens", "revoke", id], Some(&known.root));
+    assert!(output.status.success(), "{output:?}");
+    let reply = client.post(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &[]).await;
+    assert_eq!(reply.status, 401, "at once");
+    let ended = tokio::time::timeout(PATIENCE, changes.wait_for("notifications/never", PATIENCE)).await;
+    assert!(ended.is_ok_and(|heard| heard.is_none()), "the stream ends");
+    let again = run(&known.home, &["tokens", "revoke", "nobody", "--json"], Some(&known.root));
+    assert_eq!(read(&again)["error"]["code"], "token.unknown");
+}
+
+#[tokio::test]
+async fn a_session_is_its_openers_alone() {
+    let known = Known::start().await;
+    let ann = known.client(Era::Legacy, &known.ann.0).await;
+    let session = ann.session().unwrap().to_owned();
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let mut answers = Vec::new();
+    for id in [session.as_str(), "0123456789abcdef0123456789abcdef"] {
+        let http = Http::new(known.gateway.address).sending(&bearer(&known.bob));
+        let headers = [("mcp-session-id", id), ("content-type", "application/json")];
+        let asked = http.send(Method::POST, "/mcp", &headers, body).await;
+        let status = asked.status;
+        answers.push((status, asked.bytes().await));
+        for method in [Method::DELETE, Method::GET] {
+            assert_eq!(http.send(method, "/mcp", &headers, "").await.status, 404);
+        }
+    }
+    assert_eq!(answers[0].0, 404);
+    assert_eq!(answers[0], answers[1], "another's session reads like none");
+    assert!(!ann.names("tools/list", "tools").await.is_empty(), "its opener still has it");
+    // Another token of the same user has its own rights in it, not the opener's.
+    let (narrow, _) = make_token(&known.home, Some(&known.root), "ann", &["--persona", "dev"]);
+    let http = Http::new(known.gateway.address).sending(&bearer(&narrow));
+    let headers = [("mcp-session-id", session.as_str()), ("content-type", "application/json")];
+    let listed = http.send(Method::POST, "/mcp", &headers, body).await.json().await;
+    let names: Vec<&str> = listed["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["open_ok"]);
+}
+
+#[tokio::test]
+async fn a_persona_narrows_every_surface() {
+    let known = Known::start().await;
+    for era in ERAS {
+        let dev = known.client_at(era, "/mcp/p/dev", &known.bob).await;
+        assert_eq!(dev.names("tools/list", "tools").await, ["open_ok"]);
+        assert_eq!(dev.names("prompts/list", "prompts").await, ["vault_test_simple_prompt"]);
+        assert_eq!(dev.names("resources/list", "resources").await, Vec::<String>::new());
+        assert!(dev.call("vault_echo", json!({})).await.code().is_some());
+        assert!(dev.ask("resources/read", json!({ "uri": "test://static-text" })).await.code().is_some());
+        assert!(dev.ask("prompts/get", json!({ "name": "vault_test_simple_prompt" })).await.code().is_none());
+        let all = known.client_at(era, "/mcp/p/all", &known.cat).await;
+        let names = all.names("tools/list", "tools").await;
+        assert_eq!(
+            servers_of(names.iter().map(String::as_str)),
+            BTreeSet::from(["open".to_owned()]),
+            "no more rights"
+        );
+    }
+    let http = Http::new(known.gateway.address).sending(&bearer(&known.bob));
+    let mut answers = Vec::new();
+    for name in ["audit", "nooop"] {
+        let text = |text: String| text.replace("nooop", "audit");
+        let header = [("x-toolbooth-persona", name), ("content-type", "application/json")];
+        for (method, path, headers, body) in [
+            (
+                Method::POST,
+                format!("/mcp/p/{name}"),
+                &header[1..],
+                r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            ),
+            (Method::POST, "/mcp".to_owned(), &header[..], r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
+            (Method::GET, "/tools".to_owned(), &header[..1], ""),
+            (Method::GET, format!("/tools?persona={name}"), &[], ""),
+        ] {
+            let reply = http.send(method, &path, headers, body).await;
+            let status = reply.status;
+            let body = String::from_utf8(reply.bytes().await.to_vec()).unwrap();
+            assert_eq!(status, 403, "{path} {body}");
+            assert!(!path.starts_with("/mcp") || body.contains("-32602"), "{body}");
+            answers.push(text(body));
+        }
+        let body = format!(r#"{{"persona":"{name}"}}"#);
+        let called = http.send(Method::POST, "/tools/open_ok/call", &header[1..], body).await;
+        assert_eq!(called.status, 403);
+        answers.push(text(called.json().await.to_string()));
+    }
+    let half = answers.len() / 2;
+    assert_eq!(answers[..half], answers[half..], "forbidden reads like unknown");
+    let listed = read(&run(&known.home, &["tools", "list", "--json", "--persona", "dev"], Some(&known.bob)));
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        run(&known.home, &["tools", "list", "--persona", "audit"], Some(&known.bob)).status.code(),
+        Some(3)
+    );
+
+    // A token bound to a persona leads to no other.
+    let (bound, _) =
+        make_token(&known.home, Some(&known.root), "bob", &["--groups", "ops", "--persona", "dev"]);
+    assert_eq!(known.client(Era::Modern, &bound).await.names("tools/list", "tools").await, ["open_ok"]);
+    let reply = http_as(&known.gateway, &bound).send(Method::GET, "/tools?persona=all", &[], "").await;
+    assert_eq!(reply.status, 403);
+    let refused = run(
+        &known.home,
+        &["tokens", "create", "--user", "x", "--persona", "nooop", "--json"],
+        Some(&known.root),
+    );
+    assert_eq!(read(&refused)["error"]["code"], "token.bad");
+}
+
+pub fn http_as(gateway: &Gateway, token: &str) -> Http {
+    Http::new(gateway.address).sending(&bearer(token))
+}
+
+#[tokio::test]
+async fn levels_of_data_that_may_not_meet_do_not() {
+    let known = Known::start().await;
+    for era in ERAS {
+        let mut shown = bearer(&known.cat);
+        shown.push(("x-toolbooth-compliance".into(), "HIPAA".into()));
+        let client = Client::known(era, known.gateway.address, "/mcp", &shown).await;
+        let told = client.call("open_ok", json!({})).await;
+        assert_eq!((told.is_error(), told.fault()), (true, "call.compliance"), "{}", told.answer);
+        shown[1].1 = "Public".into();
+        let client = Client::known(era, known.gateway.address, "/mcp", &shown).await;
+        assert_eq!(client.call("open_ok", json!({})).await.text(), "ok");
+    }
+    let headers = [("x-toolbooth-compliance", "HIPAA"), ("content-type", "application/json")];
+    let reply =
+        http_as(&known.gateway, &known.cat).send(Method::POST, "/tools/open_ok/call", &headers, "{}").await;
+    assert_eq!((reply.status, reply.json().await["code"].clone()), (403, json!("call.compliance")));
+}
+
+#[tokio::test]
+async fn the_local_socket_is_its_users_with_rights_by_the_configuration() {
+    let known = Known::start().await;
+    let script = r#"(printf '%s\n' "$1"; sleep 2) | "$0" stdio --config "$2" --data-dir "$3" $4"#;
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    for (persona, expected) in [("", "open"), ("--persona=dev", "open_ok"), ("--persona=audit", "-32602")] {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script]).arg(binaries::toolbooth()).arg(list);
+        command.arg(known.home.config()).arg(known.home.data()).arg(persona);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(expected), "{persona}: {text}");
+        assert!(!text.contains("vault_") && !text.contains("desk_"), "{persona}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_callers_credential_goes_to_no_server_and_no_log() {
+    let upstream = Upstream::start(Era::Modern).await;
+    let legacy = Upstream::start(Era::Legacy).await;
+    let home = Home::with_settings(
+        json!({ "auth": { "mode": "token" } }),
+        &[("new", upstream.entry()), ("old", legacy.entry())],
+    );
+    let (token, _) = make_token(&home, None, "root", &["--groups", "admin"]);
+    let mut command = home.command("serve");
+    command.env("TOOLBOOTH_LOG", "trace");
+    let mut gateway = Gateway::start(command, &home.path("gateway.log")).await;
+    gateway.showing = bearer(&token);
+    gateway.connected(&["new", "old"]).await;
+    for era in ERAS {
+        let client = Client::known(era, gateway.address, "/mcp", &bearer(&token)).await;
+        for tool in ["new_take", "old_take"] {
+            assert!(client.call(tool, json!({})).await.code().is_none());
+        }
+    }
+    let wrong = format!("{token}x");
+    assert_eq!(http_as(&gateway, &wrong).send(Method::GET, "/tools", &[], "").await.status, 401);
+    for seen in [upstream.seen("tools/call"), legacy.seen("tools/call")].concat() {
+        let whole = format!("{}{}", seen.headers, seen.body).to_lowercase();
+        assert!(!whole.contains("authorization") && !whole.contains(&token), "{whole}");
+    }
+    assert_eq!(upstream.seen("tools/call").len() + legacy.seen("tools/call").len(), 4);
+    assert!(!gateway.log().contains(&token[3..]), "no token in the log");
+    let kept = std::fs::read(home.data().join("toolbooth.db")).unwrap();
+    assert!(!kept.windows(token.len()).any(|part| part == token.as_bytes()), "no token in the store");
+}
+
+#[tokio::test]
+async fn a_login_is_kept_for_its_gateway_alone() {
+    let known = Known::start().await;
+    let url = format!("http://{}", known.gateway.address);
+    let wrong = run(&known.home, &["login", "--url", &url, "--json"], Some("tb_wrong"));
+    assert_eq!(read(&wrong)["error"]["code"], "auth.refused");
+    let kept = known.home.path(".config/toolbooth/credentials.json");
+    assert!(!kept.exists(), "what does not count is not kept");
+    let me = read(&run(&known.home, &["login", "--url", &url, "--json"], Some(&known.ann.0)));
+    assert_eq!((&me["user"], &me["groups"], &me["admin"]), (&json!("ann"), &json!(["staff"]), &json!(false)));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&kept).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let called = run(&known.home, &["call", "desk_ok", "--url", &url], None);
+    assert!(called.status.success(), "{called:?}");
+    let elsewhere = Upstream::start(Era::Modern).await;
+    let asked = run(&known.home, &["tools", "list", "--url", &elsewhere.url], None);
+    assert!(!asked.status.success());
+    assert!(run(&known.home, &["login", "--url", &url, "--forget"], None).status.success());
+    assert_eq!(run(&known.home, &["call", "desk_ok", "--url", &url], None).status.code(), Some(5));
+}
