@@ -166,6 +166,9 @@ pub(crate) fn check_held(call: &HeldCall) -> Result<(), StoreError> {
     long_text("question", &call.question)?;
     size("arguments", call.arguments.as_bytes().len(), 0, MAX_HELD_ARGUMENTS_BYTES)?;
     // Everything else is written by the steps that follow.
+    if call.plan.is_some() {
+        return Err(StoreError::Unfit { field: "plan", expected: "a place that `queue_step` gives".into() });
+    }
     match (call.state, &call.decided_by, &call.edited, call.claimed_ms, &call.outcome) {
         (HeldState::Pending, None, None, None, None) => Ok(()),
         _ => Err(StoreError::Unfit { field: "state", expected: "a call that nobody has decided".into() }),

@@ -37,7 +37,7 @@ impl Held {
         self.calls.insert(self.next_place, call);
         self.next_place += 1;
         // Nobody may ever call `purge`.
-        if self.next_place % 100 == 0 {
+        if self.next_place.is_multiple_of(100) {
             self.drop_surplus();
         }
         Ok(())

@@ -13,15 +13,15 @@ use toolbooth_core::json::RawJson;
 use tracing::error;
 use uuid::Uuid;
 
-/// A statement costs about as much as the rows in it, so there are few statements; and each of them
-/// is prepared once, so there are few sizes.
-const SIZES: [usize; 3] = [25, 5, 1];
+/// Each statement is a journey to the connection's thread and back, so there are few of them; and
+/// each is prepared once, so there are few sizes.
+const SIZES: [usize; 3] = [50, 10, 1];
 const PAGE: i64 = 500;
 
 static STATEMENTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| {
     SIZES.map(|rows| {
         let row = format!("({})", vec!["?"; sql::AUDIT_WIDTH].join(", "));
-        format!("{}{}", sql::ADD_AUDIT, vec![row; rows].join(", "))
+        format!("{}{}; {}", sql::ADD_AUDIT, vec![row; rows].join(", "), sql::SET_AUDIT_END)
     })
 });
 
@@ -69,17 +69,18 @@ impl Ledger {
             while rest.len() >= size {
                 let (rows, others) = rest.split_at(size);
                 let mut values = SqliteArguments::default();
-                values.reserve(size * sql::AUDIT_WIDTH, 0);
+                values.reserve(size * sql::AUDIT_WIDTH + 4, 0);
                 for entry in rows {
                     head = head.add(entry, &mut self.scratch);
                     bind(&mut values, &head, entry).map_err(sqlx::Error::Encode)?;
                 }
+                bind_end(&mut values, "head", &head).map_err(sqlx::Error::Encode)?;
                 sqlx::query_with(statement.as_str(), values).execute(&mut *connection).await?;
                 rest = others;
             }
         }
         self.head = Some(head);
-        set_end(connection, "head", &head).await
+        Ok(())
     }
 
     /// Drops a bite of old rows from the beginning, and notes where the chain now begins.
@@ -106,7 +107,9 @@ impl Ledger {
         }
         if let Some(base) = base {
             sqlx::query(sql::PURGE_AUDIT).bind(base.seq as i64).execute(&mut *connection).await?;
-            set_end(connection, "base", &base).await?;
+            let mut values = SqliteArguments::default();
+            bind_end(&mut values, "base", &base).map_err(sqlx::Error::Encode)?;
+            sqlx::query_with(sql::SET_AUDIT_END, values).execute(connection).await?;
         }
         Ok(Ok(Effect { rows, ..Effect::default() }))
     }
@@ -240,18 +243,11 @@ async fn end(
     Ok(found.as_ref().and_then(chain_head))
 }
 
-async fn set_end(
-    connection: &mut SqliteConnection,
-    name: &'static str,
-    place: &ChainHead,
-) -> Result<(), sqlx::Error> {
-    let query = sqlx::query(sql::SET_AUDIT_END)
-        .bind(name)
-        .bind(place.seq as i64)
-        .bind(place.position as i64)
-        .bind(place.hash.to_vec());
-    query.execute(connection).await?;
-    Ok(())
+fn bind_end(values: &mut SqliteArguments, name: &str, place: &ChainHead) -> Result<(), BoxDynError> {
+    values.add(name)?;
+    values.add(place.seq as i64)?;
+    values.add(place.position as i64)?;
+    values.add(place.hash.to_vec())
 }
 
 fn chain_head(row: &SqliteRow) -> Option<ChainHead> {

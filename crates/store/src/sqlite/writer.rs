@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 use toolbooth_core::audit::AuditEntry;
 
 /// The most rows one purging change deletes.
@@ -120,14 +121,7 @@ impl Desk {
         let mut gathered = Vec::with_capacity(GROUP);
         let mut closers = Vec::new();
         while jobs.recv_many(&mut gathered, GROUP).await > 0 {
-            if gathered.len() < COMPANY && gathered.iter().all(|job| matches!(job, Job::Note(_))) {
-                let _ = tokio::time::timeout(PATIENCE, self.shared.hurry.notified()).await;
-                while gathered.len() < GROUP
-                    && let Ok(job) = jobs.try_recv()
-                {
-                    gathered.push(job);
-                }
-            }
+            self.await_company(&mut gathered, &mut jobs).await;
             let (mut changes, mut answers) = (Vec::new(), Vec::new());
             for job in gathered.drain(..) {
                 match job {
@@ -152,6 +146,23 @@ impl Desk {
         self.finish().await;
         for done in closers {
             let _ = done.send(());
+        }
+    }
+
+    /// Lets audit entries that nobody waits for wait until they are many, or until somebody waits.
+    async fn await_company(&self, gathered: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) {
+        let deadline = Instant::now() + PATIENCE;
+        while gathered.len() < COMPANY && gathered.iter().all(|job| matches!(job, Job::Note(_))) {
+            // It may be about a change that is written already; then the waiting goes on.
+            let hurried = timeout_at(deadline, self.shared.hurry.notified()).await.is_ok();
+            while gathered.len() < GROUP
+                && let Ok(job) = jobs.try_recv()
+            {
+                gathered.push(job);
+            }
+            if !hurried {
+                return;
+            }
         }
     }
 

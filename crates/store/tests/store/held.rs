@@ -5,7 +5,7 @@ use crate::sample::{approval, approve, entry, json, reject, result, server};
 use std::collections::HashSet;
 use tokio::task::JoinSet;
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState, Remember};
-use toolbooth_core::plan::{Plan, PlanState};
+use toolbooth_core::plan::{Plan, PlanState, PlanStep};
 use toolbooth_store::{
     Claimed, Contest, Decided, HeldFilter, MAX_OPEN_HELD_OF_USER, OutcomeKind, SameCall, StoreError,
 };
@@ -182,6 +182,8 @@ pub async fn lists_of_held_calls_are_bounded(store: Shared) {
     assert_eq!(code(store.hold(long).await), "store.unfit");
     let decided = HeldCall { state: HeldState::Approved, ..approval(1) };
     assert_eq!(code(store.hold(decided).await), "store.unfit");
+    let placed = HeldCall { plan: Some(PlanStep { plan: Uuid::nil(), step: 1 }), ..approval(1) };
+    assert_eq!(code(store.hold(placed).await), "store.unfit");
 }
 
 pub async fn one_user_cannot_fill_the_waiting_room(store: Shared) {

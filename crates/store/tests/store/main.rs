@@ -4,6 +4,7 @@ mod audit;
 mod consents;
 mod contract;
 mod crash;
+mod crash_held;
 mod files;
 mod held;
 mod sample;
