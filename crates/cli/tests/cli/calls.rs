@@ -14,13 +14,27 @@ fn arguments_take_the_types_of_the_schema() {
         ("n=12345678901234567890123 ratio=-1.50", r#"{"n":12345678901234567890123,"ratio":-1.50}"#),
         ("n=1 tags=a tags=b", r#"{"n":1,"tags":["a","b"]}"#),
         (r#"n=1 tags=["a","b"] more={"deep":[1]}"#, r#"{"n":1,"tags":["a","b"],"more":{"deep":[1]}}"#),
-        (r#"--args '{"n": 1.50, "x": "y"}'"#, r#"{"n": 1.50, "x": "y"}"#),
+        (r#"--args '{"ratio": 1.50, "n": 1}'"#, r#"{"ratio": 1.50, "n": 1}"#),
     ];
     for (arguments, expected) in cases {
         let output = world.run(&format!("call sh_probe {arguments}"));
         let text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
         assert_eq!(text, expected, "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+#[test]
+fn arguments_that_the_tool_does_not_take_are_warned_of() {
+    let world = World::with_server();
+    let output = world.run(r#"call sh_probe --args '{"n": 1, "x": "y"}'"#);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"n\": 1}\n");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "warning: argument \"x\" was dropped: the tool does not declare it\n"
+    );
+    let output = world.run(r#"call sh_probe --args '{"n": 1.50}'"#);
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(complaint.starts_with("error[call.invalid-arguments]"), "{complaint}");
 }
 
 #[test]

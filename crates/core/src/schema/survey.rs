@@ -147,7 +147,7 @@ impl Survey<'_> {
         }
         match cursor.kind() {
             Kind::Object => {}
-            Kind::Boolean if depth > 0 => return Ok(drop(cursor.skip())),
+            Kind::Boolean if depth > 0 => return pass_over(cursor),
             _ => return Err(wrong("a schema: an object, or true or false")),
         }
         cursor.members(|cursor, keyword| {
@@ -163,7 +163,7 @@ impl Survey<'_> {
             }
             match shape_of(&keyword) {
                 Some(shape) => self.keyword(cursor, shape, depth).map_err(|fault| fault.under(&keyword)),
-                None => Ok(drop(cursor.skip())),
+                None => pass_over(cursor),
             }
         })
     }
@@ -205,16 +205,16 @@ impl Survey<'_> {
             (Shape::Names, _) => names(cursor),
             (Shape::Types, Kind::Array) => cursor.elements(|cursor| type_name(cursor)),
             (Shape::Types, _) => type_name(cursor),
-            (Shape::Values, Kind::Array) => Ok(drop(cursor.skip())),
+            (Shape::Values, Kind::Array) => pass_over(cursor),
             (Shape::Values, _) => Err(wrong("a list")),
             (Shape::Pattern, Kind::Text) => self.pattern(&cursor.text()),
             (Shape::Reference, Kind::Text) => self.reference(&cursor.text()),
-            (Shape::Text, Kind::Text) => Ok(drop(cursor.skip())),
+            (Shape::Text, Kind::Text) => pass_over(cursor),
             (Shape::Text | Shape::Pattern | Shape::Reference, _) => Err(wrong("a string")),
-            (Shape::Limit, Kind::Boolean) if self.bounds == Bounds::Flags => Ok(drop(cursor.skip())),
-            (Shape::Number | Shape::Limit | Shape::Count, Kind::Number) => Ok(drop(cursor.skip())),
+            (Shape::Limit, Kind::Boolean) if self.bounds == Bounds::Flags => pass_over(cursor),
+            (Shape::Number | Shape::Limit | Shape::Count, Kind::Number) => pass_over(cursor),
             (Shape::Number | Shape::Limit | Shape::Count, _) => Err(wrong("a number")),
-            (Shape::Flag, Kind::Boolean) => Ok(drop(cursor.skip())),
+            (Shape::Flag, Kind::Boolean) => pass_over(cursor),
             (Shape::Flag, _) => Err(wrong("true or false")),
         }
     }
@@ -235,6 +235,12 @@ impl Survey<'_> {
     }
 }
 
+/// What stands there may be anything.
+fn pass_over(cursor: &mut Cursor<'_>) -> Result<(), SchemaFault> {
+    cursor.skip();
+    Ok(())
+}
+
 fn wrong(expected: &'static str) -> SchemaFault {
     SchemaFault::Keyword { place: String::new(), expected }
 }
@@ -244,7 +250,7 @@ fn names(cursor: &mut Cursor<'_>) -> Result<(), SchemaFault> {
         return Err(wrong("a list of names"));
     }
     cursor.elements(|cursor| match cursor.kind() {
-        Kind::Text => Ok(drop(cursor.skip())),
+        Kind::Text => pass_over(cursor),
         _ => Err(wrong("a list of names")),
     })
 }
