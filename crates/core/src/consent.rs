@@ -51,6 +51,14 @@ impl Consent {
             && (self.session.is_none() || self.session.as_deref() == call.session)
             && self.expires_ms.is_none_or(|expires_ms| expires_ms > now_ms)
     }
+
+    /// Whether a newer consent takes this one's place: same user, tool and session.
+    pub fn is_replaced_by(&self, newer: &Self) -> bool {
+        self.user == newer.user
+            && self.server == newer.server
+            && self.tool == newer.tool
+            && self.session == newer.session
+    }
 }
 
 /// The definition of a tool that somebody has seen and accepted; a change of it is asked about.

@@ -297,9 +297,9 @@ impl HeldCall {
 
     /// The audit entry of a step that no person took: it expired or was cut off.
     pub fn trace(&self, at_ms: i64) -> AuditEntry {
-        let outcome = match &self.outcome {
-            Some(outcome) => outcome.kind.as_str(),
-            None => self.state.as_str(),
+        let (kind, outcome) = match &self.outcome {
+            Some(outcome) => ("call", outcome.kind.as_str()),
+            None => ("decision", self.state.as_str()),
         };
         AuditEntry {
             call_id: Some(self.id),
@@ -308,7 +308,7 @@ impl HeldCall {
             server: Some(self.server.as_str().into()),
             tool: Some(self.tool.as_str().into()),
             arguments_sha256: Some(self.arguments_sha256),
-            ..AuditEntry::new(at_ms, "decision", &self.user, outcome)
+            ..AuditEntry::new(at_ms, kind, &self.user, outcome)
         }
     }
 

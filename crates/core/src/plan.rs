@@ -53,6 +53,16 @@ impl Plan {
             && matches(&self.session, session)
     }
 
+    /// Whether it is an open plan of `user`.
+    pub fn is_open_of(&self, user: &str) -> bool {
+        self.state == PlanState::Open && self.user == user
+    }
+
+    /// Whether it is meant for just the same calls as another plan.
+    pub fn has_scope_of(&self, other: &Self) -> bool {
+        self.user == other.user && self.persona == other.persona && self.session == other.session
+    }
+
     /// The plan, closed at `at_ms`; the first closing stands.
     #[must_use]
     pub fn close(&self, at_ms: i64) -> Self {

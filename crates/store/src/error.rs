@@ -74,7 +74,7 @@ pub enum StoreError {
         expected: String,
     },
     /// Another intent or outcome is kept under this call's id.
-    #[error("call {call_id} is already journalled with other content")]
+    #[error("call {call_id} is already kept with other content")]
     Conflict {
         /// The call.
         call_id: Uuid,
@@ -84,6 +84,12 @@ pub enum StoreError {
     NoIntent {
         /// The call.
         call_id: Uuid,
+    },
+    /// A step came for a plan that is closed or not there.
+    #[error("plan {plan} is not open")]
+    NoPlan {
+        /// The plan.
+        plan: Uuid,
     },
     /// Another record has this name.
     #[error("there is another {what} `{name}` already")]
@@ -151,6 +157,7 @@ impl Fault for StoreError {
             Self::Unfit { .. } => "store.unfit",
             Self::Conflict { .. } => "store.conflict",
             Self::NoIntent { .. } => "store.no-intent",
+            Self::NoPlan { .. } => "store.no-plan",
             Self::Taken { .. } => "store.taken",
             Self::Full { .. } => "store.full",
             Self::Closed => "store.closed",
@@ -187,6 +194,7 @@ impl Fault for StoreError {
                 Trouble::Other => "look into the gateway's log for the database's own words".into(),
             },
             Self::Full { .. } => "wait until some expire, or use `sqlite:PATH`".into(),
+            Self::NoPlan { .. } => "open another plan".into(),
             Self::Taken { .. } => "choose another name".into(),
             Self::Unfit { .. } | Self::Conflict { .. } | Self::NoIntent { .. } | Self::Closed => return None,
         };

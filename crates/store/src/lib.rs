@@ -4,7 +4,9 @@
 //! stops waiting earlier learns nothing about its write. Times come in as parameters, in
 //! milliseconds since 1970: no backend reads a clock.
 
+mod audit;
 mod error;
+mod held;
 mod limits;
 mod memory;
 mod records;
@@ -12,8 +14,15 @@ mod sql;
 mod sqlite;
 mod url;
 
+pub use audit::AuditFilter;
 pub use error::{StoreError, Trouble};
-pub use limits::{MAX_OPEN_INTENTS, MAX_PAYLOAD_BYTES, MAX_RECENT_CALLS, MAX_TOKENS, Retention};
+pub use held::{Claimed, Contest, Decided, Finished, HeldFilter, SameCall};
+pub use limits::{
+    AuditRetention, MAX_AUDIT_PAGE, MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE, MAX_HELD,
+    MAX_HELD_ARGUMENTS_BYTES, MAX_HELD_PAGE, MAX_HELD_PAGE_BYTES, MAX_HELD_RESULT_BYTES, MAX_HELD_RESULTS,
+    MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PAYLOAD_BYTES, MAX_PINS,
+    MAX_PLAN_STEPS, MAX_PLANS_PAGE, MAX_RECENT_CALLS, MAX_SWEEP, MAX_TOKENS, Retention,
+};
 pub use memory::MemoryStore;
 pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
 pub use sqlite::SqliteStore;
@@ -22,8 +31,13 @@ pub use url::{StoreUrl, StoreUrlError};
 
 use async_trait::async_trait;
 use std::sync::Arc;
+use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
+use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
+use toolbooth_core::plan::Plan;
 use toolbooth_core::token::TokenRecord;
+use uuid::Uuid;
 
 /// Keeps what must outlive the process; shared by every part of the gateway as `Arc<dyn Store>`.
 #[async_trait]
@@ -83,7 +97,102 @@ pub trait Store: Send + Sync {
     /// Revokes a token and returns it; the first revocation stands. `None`: there is no such token.
     async fn revoke_token(&self, id: &str, at_ms: i64) -> Result<Option<TokenRecord>, StoreError>;
 
-    /// Drops expired nonces, and closed calls and dead tokens beyond the retention.
+    /// Keeps a call that waits for a person; the same again is fine, another under its id is a conflict.
+    async fn hold(&self, call: HeldCall) -> Result<(), StoreError>;
+
+    /// A held call, with its result.
+    async fn held(&self, id: Uuid) -> Result<Option<HeldCall>, StoreError>;
+
+    /// Held calls, newest first, without their results; a page holds at most `MAX_HELD_PAGE` calls
+    /// and about `MAX_HELD_PAGE_BYTES` bytes, and the next one begins `before` its last call.
+    async fn held_calls(&self, filter: HeldFilter) -> Result<Vec<HeldCall>, StoreError>;
+
+    /// Answers for a held call: one answer wins, later and late ones lose. The winner's audit entry
+    /// is written with the answer or not at all.
+    async fn decide_held(
+        &self,
+        id: Uuid,
+        decision: Decision,
+        audit: AuditEntry,
+    ) -> Result<Decided, StoreError>;
+
+    /// Takes the licence to run an approved call: one claim wins, ever.
+    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Claimed, StoreError>;
+
+    /// Notes how a claimed call ended, with its audit entry.
+    async fn finish_held(
+        &self,
+        id: Uuid,
+        outcome: HeldOutcome,
+        audit: AuditEntry,
+    ) -> Result<Finished, StoreError>;
+
+    /// Gives up waiting calls whose time is over, with audit entries; at most `MAX_SWEEP` at once, oldest first.
+    async fn expire_held(&self, now_ms: i64) -> Result<Vec<HeldCall>, StoreError>;
+
+    /// Ends every call that was claimed and has no outcome as `Unknown`, with audit entries; for the
+    /// start of a gateway.
+    async fn interrupted_held(&self, at_ms: i64) -> Result<Vec<HeldCall>, StoreError>;
+
+    /// Opens a plan, unless there is an open one of the same scope; the one that is open now.
+    async fn open_plan(&self, plan: Plan) -> Result<Plan, StoreError>;
+
+    /// The open plan that a call falls under: the narrowest of those that cover it.
+    async fn plan_of(
+        &self,
+        user: &str,
+        persona: Option<&str>,
+        session: Option<&str>,
+    ) -> Result<Option<Plan>, StoreError>;
+
+    /// Plans, of one user or of all, newest first, at most `MAX_PLANS_PAGE`.
+    async fn plans(&self, user: Option<&str>) -> Result<Vec<Plan>, StoreError>;
+
+    /// Closes a plan and returns it; the first closing stands. `None`: there is no such plan.
+    async fn close_plan(&self, id: Uuid, at_ms: i64) -> Result<Option<Plan>, StoreError>;
+
+    /// Holds a call as the next step of an open plan and returns the step's number, counted from 1.
+    ///
+    /// Queueing the same call again answers the number it has.
+    async fn queue_step(&self, plan: Uuid, call: HeldCall) -> Result<u32, StoreError>;
+
+    /// Remembers an approval, in place of an earlier one for the same user, tool and session.
+    async fn grant_consent(&self, consent: Consent) -> Result<(), StoreError>;
+
+    /// The newest consent that covers a call.
+    async fn consent_for(&self, call: &ConsentQuery<'_>, now_ms: i64) -> Result<Option<Consent>, StoreError>;
+
+    /// Consents, of one user or of all, newest first, at most `MAX_CONSENTS_PAGE`; also expired ones.
+    async fn consents(&self, user: Option<&str>) -> Result<Vec<Consent>, StoreError>;
+
+    /// Forgets a consent and returns it. `None`: there is no such consent.
+    async fn revoke_consent(&self, id: Uuid) -> Result<Option<Consent>, StoreError>;
+
+    /// Every accepted definition of a tool, by server and tool.
+    async fn pins(&self) -> Result<Vec<Pin>, StoreError>;
+
+    /// Accepts definitions, in place of those accepted before; all of them or none.
+    async fn save_pins(&self, pins: Vec<Pin>) -> Result<(), StoreError>;
+
+    /// Forgets what was accepted on a server.
+    async fn forget_pins(&self, server: &ServerName) -> Result<(), StoreError>;
+
+    /// Adds to the audit without waiting for the disk; waits while too much is queued.
+    ///
+    /// It is durable after the next `flush`, or after any later write that has returned. An entry
+    /// that cannot be written is kept and tried again; when too many are, this answers the fault.
+    async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError>;
+
+    /// Adds to the audit, all entries or none, and returns when they are durable.
+    async fn audit_now(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError>;
+
+    /// Rows of the audit, newest first, at most `MAX_AUDIT_PAGE`.
+    async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError>;
+
+    /// Checks the whole audit, in little memory; `core::audit` says what that can show and what not.
+    async fn verify_audit(&self) -> Result<AuditReport, StoreError>;
+
+    /// Drops expired nonces and consents, and what is over beyond the retention.
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError>;
 
     /// Waits until everything written before is durable.

@@ -3,6 +3,9 @@
 use crate::StoreError;
 use crate::records::{DiscoveryRecord, Intent, Outcome};
 use std::time::Duration;
+use toolbooth_core::consent::{Consent, Pin};
+use toolbooth_core::held::{Decision, HeldCall, HeldOutcome, HeldState, HeldVerdict};
+use toolbooth_core::plan::{Plan, PlanState};
 use toolbooth_core::token::TokenRecord;
 
 /// The most bytes one server's discovery may have.
@@ -14,7 +17,40 @@ pub const MAX_OPEN_INTENTS: u32 = 10_000;
 
 /// The most tokens that are kept; dead ones count until they are purged.
 pub const MAX_TOKENS: usize = 10_000;
+/// The most held calls that may wait or run at once.
+pub const MAX_OPEN_HELD: usize = 10_000;
+/// The most of them one user may have.
+pub const MAX_OPEN_HELD_OF_USER: usize = 1_000;
+/// Of more held calls than this, the oldest that have ended are dropped.
+pub const MAX_HELD: u32 = 20_000;
+/// Of more held calls than this, the oldest lose their results.
+pub const MAX_HELD_RESULTS: u32 = 1_000;
+/// The most held calls one reading returns.
+pub const MAX_HELD_PAGE: u32 = 1_000;
+/// The most bytes of arguments one reading of held calls returns, beyond the first call's.
+pub const MAX_HELD_PAGE_BYTES: usize = 16 << 20;
+/// The most bytes the arguments of a held call may have.
+pub const MAX_HELD_ARGUMENTS_BYTES: usize = 1 << 20;
+/// The most bytes of a result that are kept with a held call.
+pub const MAX_HELD_RESULT_BYTES: usize = 1 << 20;
+/// The most held calls that one `expire_held` moves on.
+pub const MAX_SWEEP: usize = 500;
+/// The most open plans of one user.
+pub const MAX_OPEN_PLANS: usize = 100;
+/// The most steps of one plan.
+pub const MAX_PLAN_STEPS: u32 = 1_000;
+/// The most plans one reading returns.
+pub const MAX_PLANS_PAGE: u32 = 1_000;
+/// The most consents of one user.
+pub const MAX_CONSENTS_OF_USER: usize = 1_000;
+/// The most consents one reading returns.
+pub const MAX_CONSENTS_PAGE: u32 = 10_000;
+/// The most rows one reading of the audit returns.
+pub const MAX_AUDIT_PAGE: u32 = 1_000;
+/// The most pins that are kept.
+pub const MAX_PINS: usize = 100_000;
 
+const MAX_LONG_TEXT_BYTES: usize = 8_192;
 const MAX_TEXT_BYTES: usize = 1_024;
 const MAX_SECRET_BYTES: usize = 4_096;
 const MAX_NONCE_BYTES: usize = 256;
@@ -28,19 +64,52 @@ pub struct Retention {
     pub max_age: Duration,
     /// Of more calls than this, the oldest are dropped.
     pub max_rows: u32,
+    /// How long the audit remembers.
+    pub audit: AuditRetention,
+}
+
+/// How long the audit remembers. Rows are dropped from its beginning only, and the hash of the last
+/// dropped one is kept, so that the rest can still be verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditRetention {
+    /// Rows older than this are dropped.
+    pub max_age: Duration,
+    /// Of more bytes of entries than this, the oldest are dropped; in memory it is 64 MiB at most.
+    pub max_bytes: u64,
+}
+
+impl Default for AuditRetention {
+    fn default() -> Self {
+        Self { max_age: Duration::from_secs(365 * 24 * 3600), max_bytes: 2 << 30 }
+    }
+}
+
+impl AuditRetention {
+    /// Whether a row is to be dropped, by its time and by how far it is from the end.
+    pub(crate) fn is_over(&self, at_ms: i64, position: u64, head_position: u64, now_ms: i64) -> bool {
+        at_ms < horizon_ms(self.max_age, now_ms) || position.saturating_add(self.max_bytes) <= head_position
+    }
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { max_age: Duration::from_secs(90 * 24 * 3600), max_rows: 200_000 }
+        Self {
+            max_age: Duration::from_secs(90 * 24 * 3600),
+            max_rows: 200_000,
+            audit: AuditRetention::default(),
+        }
     }
 }
 
 impl Retention {
     /// The time before which calls are dropped.
     pub(crate) fn horizon_ms(&self, now_ms: i64) -> i64 {
-        now_ms.saturating_sub(i64::try_from(self.max_age.as_millis()).unwrap_or(i64::MAX))
+        horizon_ms(self.max_age, now_ms)
     }
+}
+
+fn horizon_ms(max_age: Duration, now_ms: i64) -> i64 {
+    now_ms.saturating_sub(i64::try_from(max_age.as_millis()).unwrap_or(i64::MAX))
 }
 
 pub(crate) fn check_discovery(record: &DiscoveryRecord) -> Result<(), StoreError> {
@@ -87,16 +156,88 @@ pub(crate) fn check_token(token: &TokenRecord) -> Result<(), StoreError> {
     token.groups.iter().try_for_each(|group| text("group", group))
 }
 
+pub(crate) fn check_held(call: &HeldCall) -> Result<(), StoreError> {
+    text("user", &call.user)?;
+    optional("persona", call.persona.as_deref())?;
+    optional("session", call.session.as_deref())?;
+    text("client", &call.client)?;
+    text("tool", &call.tool)?;
+    text("exposed", &call.exposed)?;
+    long_text("question", &call.question)?;
+    size("arguments", call.arguments.as_bytes().len(), 0, MAX_HELD_ARGUMENTS_BYTES)?;
+    // Everything else is written by the steps that follow.
+    if call.plan.is_some() {
+        return Err(StoreError::Unfit { field: "plan", expected: "a place that `queue_step` gives".into() });
+    }
+    match (call.state, &call.decided_by, &call.edited, call.claimed_ms, &call.outcome) {
+        (HeldState::Pending, None, None, None, None) => Ok(()),
+        _ => Err(StoreError::Unfit { field: "state", expected: "a call that nobody has decided".into() }),
+    }
+}
+
+pub(crate) fn check_decision(decision: &Decision) -> Result<(), StoreError> {
+    text("decided_by", &decision.by)?;
+    long_text("note", decision.note.as_deref().unwrap_or_default())?;
+    match &decision.verdict {
+        HeldVerdict::Approve { arguments: Some(arguments), .. } => {
+            size("arguments", arguments.as_bytes().len(), 0, MAX_HELD_ARGUMENTS_BYTES)
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn check_held_outcome(outcome: &HeldOutcome) -> Result<(), StoreError> {
+    optional("error_code", outcome.code.as_deref())?;
+    let result = outcome.result.as_ref().map_or(0, |result| result.as_bytes().len());
+    size("result", result, 0, MAX_HELD_RESULT_BYTES)
+}
+
+pub(crate) fn check_plan(plan: &Plan) -> Result<(), StoreError> {
+    text("user", &plan.user)?;
+    optional("persona", plan.persona.as_deref())?;
+    optional("session", plan.session.as_deref())?;
+    match (plan.state, plan.closed_ms) {
+        (PlanState::Open, None) => Ok(()),
+        _ => Err(StoreError::Unfit { field: "state", expected: "an open plan".into() }),
+    }
+}
+
+pub(crate) fn check_consent(consent: &Consent) -> Result<(), StoreError> {
+    text("user", &consent.user)?;
+    text("tool", &consent.tool)?;
+    // Two kinds of nothing would be taken for one.
+    if let Some(session) = &consent.session {
+        size("session", session.len(), 1, MAX_TEXT_BYTES)?;
+    }
+    optional("session", consent.session.as_deref())?;
+    text("granted_by", &consent.granted_by)
+}
+
+pub(crate) fn check_pin(pin: &Pin) -> Result<(), StoreError> {
+    text("tool", &pin.tool)?;
+    text("by", &pin.by)
+}
+
+fn long_text(field: &'static str, value: &str) -> Result<(), StoreError> {
+    no_nul(field, value)?;
+    size(field, value.len(), 0, MAX_LONG_TEXT_BYTES)
+}
+
 fn optional(field: &'static str, value: Option<&str>) -> Result<(), StoreError> {
     value.map_or(Ok(()), |value| text(field, value))
 }
 
 fn text(field: &'static str, text: &str) -> Result<(), StoreError> {
+    no_nul(field, text)?;
+    size(field, text.len(), 0, MAX_TEXT_BYTES)
+}
+
+fn no_nul(field: &'static str, text: &str) -> Result<(), StoreError> {
     // PostgreSQL has no NUL in text, and what one backend refuses all refuse.
     if text.contains('\0') {
         return Err(StoreError::Unfit { field, expected: "text without NUL characters".into() });
     }
-    size(field, text.len(), 0, MAX_TEXT_BYTES)
+    Ok(())
 }
 
 fn size(field: &'static str, length: usize, least: usize, most: usize) -> Result<(), StoreError> {

@@ -1,17 +1,29 @@
 //! The store that forgets with the process: for tests, trials and comparison.
 
+mod audit;
+mod consents;
+mod held;
 mod tokens;
 
+use crate::audit::AuditFilter;
+use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Step};
 use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
 use crate::records::{CallRow, Closing, DiscoveryRecord, Intent, NonceUse, Outcome, closing};
 use crate::{Store, StoreError};
 use async_trait::async_trait;
+use audit::Audit;
+use consents::Consents;
+use held::Held;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokens::Tokens;
+use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
+use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::outcome::OutcomeKind;
+use toolbooth_core::plan::Plan;
 use toolbooth_core::token::TokenRecord;
 use uuid::Uuid;
 
@@ -34,6 +46,9 @@ struct State {
     secrets: HashMap<String, Vec<u8>>,
     nonces: HashMap<Vec<u8>, i64>,
     tokens: Tokens,
+    held: Held,
+    consents: Consents,
+    audit: Audit,
 }
 
 impl MemoryStore {
@@ -58,6 +73,20 @@ impl MemoryStore {
 impl State {
     fn call(&mut self, call_id: Uuid) -> Option<&mut CallRow> {
         self.calls.get_mut(self.place.get(&call_id)?)
+    }
+
+    fn step(&mut self, id: Uuid, step: Step, audit: Option<AuditEntry>) -> Contest {
+        let contest = self.held.step(id, step);
+        if let (Contest::Won(_), Some(entry)) = (&contest, audit) {
+            self.audit.add(entry);
+        }
+        contest
+    }
+
+    fn sweep(&mut self, at_ms: i64, change: impl Fn(&HeldCall) -> Option<HeldCall>) -> Vec<HeldCall> {
+        let (moved, traces) = self.held.sweep(at_ms, change);
+        traces.into_iter().for_each(|entry| self.audit.add(entry));
+        moved
     }
 
     fn drop_calls(&mut self, unwanted: impl Fn(u64, &CallRow) -> bool) {
@@ -201,6 +230,130 @@ impl Store for MemoryStore {
         self.with(|state| Ok(state.tokens.revoke(id, at_ms)))
     }
 
+    async fn hold(&self, call: HeldCall) -> Result<(), StoreError> {
+        limits::check_held(&call)?;
+        self.with(|state| state.held.hold(call))
+    }
+
+    async fn held(&self, id: Uuid) -> Result<Option<HeldCall>, StoreError> {
+        self.with(|state| Ok(state.held.get(id)))
+    }
+
+    async fn held_calls(&self, filter: HeldFilter) -> Result<Vec<HeldCall>, StoreError> {
+        self.with(|state| Ok(state.held.list(&filter)))
+    }
+
+    async fn decide_held(
+        &self,
+        id: Uuid,
+        decision: Decision,
+        audit: AuditEntry,
+    ) -> Result<Decided, StoreError> {
+        limits::check_decision(&decision)?;
+        self.with(|state| Ok(state.step(id, Step::Decide(decision), Some(audit))))
+    }
+
+    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Claimed, StoreError> {
+        self.with(|state| Ok(state.step(id, Step::Claim { at_ms }, None)))
+    }
+
+    async fn finish_held(
+        &self,
+        id: Uuid,
+        outcome: HeldOutcome,
+        audit: AuditEntry,
+    ) -> Result<Finished, StoreError> {
+        limits::check_held_outcome(&outcome)?;
+        self.with(|state| Ok(state.step(id, Step::Finish(outcome), Some(audit))))
+    }
+
+    async fn expire_held(&self, now_ms: i64) -> Result<Vec<HeldCall>, StoreError> {
+        self.with(|state| Ok(state.sweep(now_ms, |call| call.expire(now_ms).ok())))
+    }
+
+    async fn interrupted_held(&self, at_ms: i64) -> Result<Vec<HeldCall>, StoreError> {
+        self.with(|state| Ok(state.sweep(at_ms, |call| call.interrupt(at_ms).ok())))
+    }
+
+    async fn open_plan(&self, plan: Plan) -> Result<Plan, StoreError> {
+        limits::check_plan(&plan)?;
+        self.with(|state| state.held.open_plan(plan))
+    }
+
+    async fn plan_of(
+        &self,
+        user: &str,
+        persona: Option<&str>,
+        session: Option<&str>,
+    ) -> Result<Option<Plan>, StoreError> {
+        self.with(|state| Ok(state.held.plan_of(user, persona, session)))
+    }
+
+    async fn plans(&self, user: Option<&str>) -> Result<Vec<Plan>, StoreError> {
+        self.with(|state| Ok(state.held.plans(user)))
+    }
+
+    async fn close_plan(&self, id: Uuid, at_ms: i64) -> Result<Option<Plan>, StoreError> {
+        self.with(|state| Ok(state.held.close_plan(id, at_ms)))
+    }
+
+    async fn queue_step(&self, plan: Uuid, call: HeldCall) -> Result<u32, StoreError> {
+        limits::check_held(&call)?;
+        self.with(|state| state.held.queue_step(plan, call))
+    }
+
+    async fn grant_consent(&self, consent: Consent) -> Result<(), StoreError> {
+        limits::check_consent(&consent)?;
+        self.with(|state| state.consents.grant(consent))
+    }
+
+    async fn consent_for(&self, call: &ConsentQuery<'_>, now_ms: i64) -> Result<Option<Consent>, StoreError> {
+        self.with(|state| Ok(state.consents.find(call, now_ms)))
+    }
+
+    async fn consents(&self, user: Option<&str>) -> Result<Vec<Consent>, StoreError> {
+        self.with(|state| Ok(state.consents.list(user)))
+    }
+
+    async fn revoke_consent(&self, id: Uuid) -> Result<Option<Consent>, StoreError> {
+        self.with(|state| Ok(state.consents.revoke(id)))
+    }
+
+    async fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.with(|state| Ok(state.consents.pins()))
+    }
+
+    async fn save_pins(&self, pins: Vec<Pin>) -> Result<(), StoreError> {
+        pins.iter().try_for_each(limits::check_pin)?;
+        self.with(|state| state.consents.save_pins(pins))
+    }
+
+    async fn forget_pins(&self, server: &ServerName) -> Result<(), StoreError> {
+        self.with(|state| {
+            state.consents.forget_pins(server);
+            Ok(())
+        })
+    }
+
+    async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.audit_now(vec![entry]).await
+    }
+
+    async fn audit_now(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError> {
+        self.with(|state| {
+            entries.into_iter().for_each(|entry| state.audit.add(entry));
+            Ok(())
+        })
+    }
+
+    async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError> {
+        self.with(|state| Ok(state.audit.list(&filter)))
+    }
+
+    async fn verify_audit(&self) -> Result<AuditReport, StoreError> {
+        self.with(|state| Ok(state.audit.verify()))
+    }
+
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {
         let horizon_ms = self.retention.horizon_ms(now_ms);
         self.with(|state| {
@@ -208,6 +361,9 @@ impl Store for MemoryStore {
             state.drop_calls(|_, row| row.intent.at_ms < horizon_ms);
             state.drop_surplus(self.retention.max_rows);
             state.tokens.purge(horizon_ms);
+            state.held.purge(horizon_ms);
+            state.consents.purge(now_ms);
+            state.audit.purge(self.retention.audit, now_ms);
             Ok(())
         })
     }

@@ -1,5 +1,8 @@
 //! The statements, in the words that SQLite and PostgreSQL share.
 
+pub(crate) mod audit;
+pub(crate) mod consents;
+pub(crate) mod held;
 pub(crate) mod tokens;
 
 pub(crate) const SAVE_DISCOVERY: &str = "\

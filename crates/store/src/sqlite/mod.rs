@@ -1,26 +1,44 @@
 //! The store in one file: a single writer that commits in groups, and readers opened when needed.
 
+mod audit;
+mod changes;
+mod consents;
 mod file;
+mod held;
 mod lock;
+mod plans;
 mod reader;
 mod rows;
 mod tokens;
 mod writer;
 
-use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
+use crate::audit::AuditFilter;
+use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Page, Step, narrowest};
+use crate::limits::{
+    self, MAX_CONSENTS_PAGE, MAX_HELD, MAX_HELD_RESULTS, MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PINS,
+    MAX_PLANS_PAGE, MAX_RECENT_CALLS, Retention,
+};
 use crate::records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
 use crate::{Store, StoreError, sql};
 use async_trait::async_trait;
+use changes::Change;
 use file::DatabaseFile;
+use futures_util::TryStreamExt;
+use held::Sweep;
 use reader::Readers;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Sqlite, query::Query};
 use std::fmt;
 use std::path::Path;
+use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
+use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
+use toolbooth_core::plan::Plan;
 use toolbooth_core::token::TokenRecord;
-use writer::{Change, PURGE_CHUNK, Writer};
+use uuid::Uuid;
+use writer::{PURGE_CHUNK, Ready, Writer};
 
 /// A `Store` in a SQLite database that one gateway has to itself.
 pub struct SqliteStore {
@@ -40,9 +58,18 @@ impl SqliteStore {
     /// Opens the database at `path`; makes it, and its folder, if they are not there.
     pub async fn open(path: &Path, retention: Retention) -> Result<Self, StoreError> {
         let (file, lock) = DatabaseFile::claim(path)?;
-        let connection = file.connect_writer().await?;
-        let writer = Writer::start(file.clone(), connection, lock);
+        let ready = Ready::connect(&file).await?;
+        let writer = Writer::start(file.clone(), ready, lock);
         Ok(Self { readers: Readers::new(file.clone()), file, retention, writer })
+    }
+
+    async fn step(&self, id: Uuid, step: Step, audit: Option<AuditEntry>) -> Result<Contest, StoreError> {
+        let audit = audit.map(|mut entry| {
+            entry.fit();
+            Box::new(entry)
+        });
+        let change = Change::Step { id, step, audit };
+        Ok(self.writer.write(change).await?.contest)
     }
 
     /// Reads all rows that a query finds.
@@ -147,18 +174,188 @@ impl Store for SqliteStore {
         Ok(self.writer.write(Change::RevokeToken { id: id.to_owned(), at_ms }).await?.token)
     }
 
+    async fn hold(&self, call: HeldCall) -> Result<(), StoreError> {
+        limits::check_held(&call)?;
+        self.writer.write(Change::Hold(call.into())).await?;
+        Ok(())
+    }
+
+    async fn held(&self, id: Uuid) -> Result<Option<HeldCall>, StoreError> {
+        let query = sqlx::query(sql::held::HELD).bind(id.to_string());
+        Ok(self.all(query, held::held).await?.pop())
+    }
+
+    async fn held_calls(&self, filter: HeldFilter) -> Result<Vec<HeldCall>, StoreError> {
+        let mut reader = self.readers.take().await?;
+        let mut query = held::list(filter);
+        let mut page = Page::default();
+        {
+            let mut found = query.build().fetch(reader.connection());
+            while let Some(row) = found.try_next().await.map_err(|error| self.file.fault(&error))? {
+                if rows::readable(&[row], held::held).pop().is_some_and(|call| !page.add(call)) {
+                    break;
+                }
+            }
+        }
+        reader.give_back();
+        Ok(page.calls)
+    }
+
+    async fn decide_held(
+        &self,
+        id: Uuid,
+        decision: Decision,
+        audit: AuditEntry,
+    ) -> Result<Decided, StoreError> {
+        limits::check_decision(&decision)?;
+        self.step(id, Step::Decide(decision), Some(audit)).await
+    }
+
+    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Claimed, StoreError> {
+        self.step(id, Step::Claim { at_ms }, None).await
+    }
+
+    async fn finish_held(
+        &self,
+        id: Uuid,
+        outcome: HeldOutcome,
+        audit: AuditEntry,
+    ) -> Result<Finished, StoreError> {
+        limits::check_held_outcome(&outcome)?;
+        self.step(id, Step::Finish(outcome), Some(audit)).await
+    }
+
+    async fn expire_held(&self, now_ms: i64) -> Result<Vec<HeldCall>, StoreError> {
+        Ok(self.writer.write(Change::Sweep { sweep: Sweep::Overdue, at_ms: now_ms }).await?.held)
+    }
+
+    async fn interrupted_held(&self, at_ms: i64) -> Result<Vec<HeldCall>, StoreError> {
+        let mut all = Vec::new();
+        loop {
+            let some = self.writer.write(Change::Sweep { sweep: Sweep::Interrupted, at_ms }).await?.held;
+            if some.is_empty() {
+                return Ok(all);
+            }
+            all.extend(some);
+        }
+    }
+
+    async fn open_plan(&self, plan: Plan) -> Result<Plan, StoreError> {
+        limits::check_plan(&plan)?;
+        let opened = self.writer.write(Change::OpenPlan(plan.clone())).await?.plan;
+        Ok(opened.unwrap_or(plan))
+    }
+
+    async fn plan_of(
+        &self,
+        user: &str,
+        persona: Option<&str>,
+        session: Option<&str>,
+    ) -> Result<Option<Plan>, StoreError> {
+        let query = sqlx::query(sql::held::OPEN_PLANS).bind(user.to_owned()).bind(MAX_OPEN_PLANS as i64);
+        let open = self.all(query, plans::plan).await?;
+        Ok(narrowest(open.iter(), user, persona, session).cloned())
+    }
+
+    async fn plans(&self, user: Option<&str>) -> Result<Vec<Plan>, StoreError> {
+        let query =
+            sqlx::query(sql::held::PLANS).bind(user.map(str::to_owned)).bind(i64::from(MAX_PLANS_PAGE));
+        self.all(query, plans::plan).await
+    }
+
+    async fn close_plan(&self, id: Uuid, at_ms: i64) -> Result<Option<Plan>, StoreError> {
+        Ok(self.writer.write(Change::ClosePlan { id, at_ms }).await?.plan)
+    }
+
+    async fn queue_step(&self, plan: Uuid, call: HeldCall) -> Result<u32, StoreError> {
+        limits::check_held(&call)?;
+        Ok(self.writer.write(Change::QueueStep { plan, call: call.into() }).await?.step)
+    }
+
+    async fn grant_consent(&self, consent: Consent) -> Result<(), StoreError> {
+        limits::check_consent(&consent)?;
+        self.writer.write(Change::GrantConsent(consent)).await?;
+        Ok(())
+    }
+
+    async fn consent_for(&self, call: &ConsentQuery<'_>, now_ms: i64) -> Result<Option<Consent>, StoreError> {
+        let query = sqlx::query(sql::consents::CONSENTS_ON)
+            .bind(call.user.to_owned())
+            .bind(call.server.to_string())
+            .bind(call.tool.to_owned())
+            .bind(call.digest.to_vec())
+            .bind(call.session.map(str::to_owned))
+            .bind(now_ms);
+        Ok(self.all(query, consents::consent).await?.pop())
+    }
+
+    async fn consents(&self, user: Option<&str>) -> Result<Vec<Consent>, StoreError> {
+        let query = sqlx::query(sql::consents::CONSENTS)
+            .bind(user.map(str::to_owned))
+            .bind(i64::from(MAX_CONSENTS_PAGE));
+        self.all(query, consents::consent).await
+    }
+
+    async fn revoke_consent(&self, id: Uuid) -> Result<Option<Consent>, StoreError> {
+        Ok(self.writer.write(Change::RevokeConsent(id)).await?.consent)
+    }
+
+    async fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.all(sqlx::query(sql::consents::PINS).bind(MAX_PINS as i64), consents::pin).await
+    }
+
+    async fn save_pins(&self, pins: Vec<Pin>) -> Result<(), StoreError> {
+        pins.iter().try_for_each(limits::check_pin)?;
+        self.writer.write(Change::SavePins(pins)).await?;
+        Ok(())
+    }
+
+    async fn forget_pins(&self, server: &ServerName) -> Result<(), StoreError> {
+        self.writer.write(Change::ForgetPins(server.clone())).await?;
+        Ok(())
+    }
+
+    async fn audit(&self, mut entry: AuditEntry) -> Result<(), StoreError> {
+        entry.fit();
+        self.writer.note(entry).await
+    }
+
+    async fn audit_now(&self, mut entries: Vec<AuditEntry>) -> Result<(), StoreError> {
+        entries.iter_mut().for_each(AuditEntry::fit);
+        self.writer.write(Change::Audit(entries)).await?;
+        Ok(())
+    }
+
+    async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError> {
+        self.all(audit::list(filter).build(), audit::row).await
+    }
+
+    async fn verify_audit(&self) -> Result<AuditReport, StoreError> {
+        let mut reader = self.readers.take().await?;
+        let report = audit::verify(reader.connection()).await.map_err(|error| self.file.fault(&error))?;
+        reader.give_back();
+        Ok(report)
+    }
+
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {
         let horizon_ms = self.retention.horizon_ms(now_ms);
         let kinds = [
             (sql::PURGE_NONCES, now_ms),
             (sql::PURGE_OLD_CALLS, horizon_ms),
             (sql::tokens::PURGE_TOKENS, horizon_ms),
+            (sql::held::PURGE_OLD_HELD, horizon_ms),
+            (sql::held::PURGE_SURPLUS_HELD, i64::from(MAX_HELD)),
+            (sql::held::PURGE_RESULTS, i64::from(MAX_HELD_RESULTS)),
+            (sql::held::PURGE_PLANS, horizon_ms),
+            (sql::consents::PURGE_CONSENTS, now_ms),
             (sql::PURGE_SURPLUS_CALLS, i64::from(self.retention.max_rows)),
         ];
         for (statement, bound) in kinds {
             // Bite by bite, so that other writes get their turn in between.
             while self.writer.write(Change::Purge { statement, bound }).await?.rows >= PURGE_CHUNK {}
         }
+        let retention = self.retention.audit;
+        while self.writer.write(Change::PurgeAudit { retention, now_ms }).await?.rows >= PURGE_CHUNK {}
         Ok(())
     }
 

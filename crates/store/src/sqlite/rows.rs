@@ -1,9 +1,11 @@
 //! Rows to records.
 
 use crate::records::{CallRow, DiscoveryRecord, Intent, Outcome};
+use crate::{StoreError, Trouble};
 use sqlx::Row;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::SqliteRow;
+use std::str::FromStr;
 use toolbooth_core::outcome::OutcomeKind;
 use tracing::warn;
 use uuid::Uuid;
@@ -18,6 +20,21 @@ pub(super) fn readable<T>(rows: &[SqliteRow], read: fn(&SqliteRow) -> Result<T, 
         }
     }
     records
+}
+
+/// The fault of a row that cannot be read where it is needed.
+pub(super) fn unreadable(error: &BoxDynError) -> StoreError {
+    warn!(%error, "a row of the store cannot be read");
+    StoreError::Failed { trouble: Trouble::Other }
+}
+
+/// A column that holds one of some words, or nothing.
+pub(super) fn words<T: FromStr<Err: Into<BoxDynError>>>(
+    row: &SqliteRow,
+    column: &str,
+) -> Result<Option<T>, BoxDynError> {
+    let word = row.try_get::<Option<&str>, _>(column)?;
+    word.map(str::parse).transpose().map_err(Into::into)
 }
 
 /// A row of `discoveries`.

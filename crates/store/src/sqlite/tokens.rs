@@ -1,6 +1,7 @@
 //! Tokens in the database.
 
-use super::writer::{Effect, Verdict};
+use super::changes::{Effect, Verdict};
+use super::rows::unreadable;
 use crate::StoreError;
 use crate::limits::MAX_TOKENS;
 use crate::sql::tokens as sql;
@@ -62,7 +63,10 @@ pub(super) async fn revoke(
 ) -> Result<Verdict, sqlx::Error> {
     let row = sqlx::query(sql::TOKEN_BY_ID).bind(id.clone()).fetch_optional(&mut *connection).await?;
     let Some(row) = row else { return Ok(Ok(Effect::default())) };
-    let revoked = token(&row).map_err(sqlx::Error::Decode)?.revoke(at_ms);
+    let revoked = match token(&row) {
+        Ok(token) => token.revoke(at_ms),
+        Err(error) => return Ok(Err(unreadable(&error))),
+    };
     sqlx::query(sql::REVOKE_TOKEN).bind(id).bind(revoked.revoked_ms).execute(connection).await?;
     Ok(Ok(Effect { token: Some(revoked), ..Effect::default() }))
 }

@@ -1,17 +1,21 @@
 //! The one writer: gathers what is queued, commits it together, and only then answers each caller.
 //!
 //! A commit costs one wait for the disk, however many changes it holds; while it waits, the next
-//! group gathers by itself. So nobody is delayed to make groups larger.
+//! group gathers by itself. So nobody is delayed to make groups larger. Audit entries that nobody
+//! waits for are the exception: alone, they wait a moment for company.
 
+use super::audit::Ledger;
+use super::changes::{Change, Effect, Verdict, write};
 use super::file::{DatabaseFile, discard};
 use super::lock::Lock;
-use super::{rows, tokens};
-use crate::records::{Closing, DiscoveryRecord, Intent, Outcome, closing};
-use crate::{StoreError, sql};
+use crate::StoreError;
 use sqlx::{Connection, SqliteConnection};
-use tokio::sync::{mpsc, oneshot};
-use toolbooth_core::names::ServerName;
-use toolbooth_core::token::TokenRecord;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+use toolbooth_core::audit::AuditEntry;
 
 /// The most rows one purging change deletes.
 pub(super) const PURGE_CHUNK: u64 = 1_000;
@@ -19,54 +23,16 @@ pub(super) const PURGE_CHUNK: u64 = 1_000;
 const QUEUE: usize = 1_024;
 /// The most changes in one commit.
 const GROUP: usize = 512;
-
-/// Something to write.
-#[derive(Debug)]
-pub(super) enum Change {
-    SaveDiscovery(DiscoveryRecord),
-    ForgetDiscovery(ServerName),
-    Intent(Intent),
-    Outcome(Outcome),
-    CloseInterrupted {
-        at_ms: i64,
-    },
-    Secret {
-        name: String,
-        candidate: Vec<u8>,
-    },
-    Nonce {
-        nonce: Vec<u8>,
-        expires_at_ms: i64,
-    },
-    AddToken(TokenRecord),
-    RevokeToken {
-        id: String,
-        at_ms: i64,
-    },
-    Purge {
-        statement: &'static str,
-        bound: i64,
-    },
-    /// Answered when everything before it is committed.
-    Nothing,
-}
-
-/// What a change did.
-#[derive(Debug, Default)]
-pub(super) struct Effect {
-    /// How many rows it touched.
-    pub(super) rows: u64,
-    /// The secret that stands, for `Change::Secret`.
-    pub(super) secret: Vec<u8>,
-    /// The token as it stands now.
-    pub(super) token: Option<TokenRecord>,
-}
-
-/// A change's own result: refused by the journal's rules, though the group goes on.
-pub(super) type Verdict = Result<Effect, StoreError>;
+/// So many audit entries are company enough.
+const COMPANY: usize = 50;
+/// How long audit entries that nobody waits for may wait for company.
+const PATIENCE: Duration = Duration::from_millis(25);
+/// The most audit entries that are kept for another attempt after a commit failed.
+const BACKLOG: usize = 10_000;
 
 enum Job {
     Write { change: Change, answer: oneshot::Sender<Verdict> },
+    Note(AuditEntry),
     Close { done: oneshot::Sender<()> },
 }
 
@@ -74,36 +40,78 @@ enum Job {
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: mpsc::Sender<Job>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    // Somebody waits for an answer, or the queue is filling.
+    hurry: Notify,
+    // How many audit entries wait for another attempt.
+    backlog: AtomicUsize,
 }
 
 impl Writer {
-    pub(super) fn start(file: DatabaseFile, connection: SqliteConnection, lock: Lock) -> Self {
+    pub(super) fn start(file: DatabaseFile, ready: Ready, lock: Lock) -> Self {
         let (queue, jobs) = mpsc::channel(QUEUE);
-        let desk = Desk { file, connection: Some(connection), _lock: lock };
+        let shared = Arc::<Shared>::default();
+        let desk =
+            Desk { file, ready: Some(ready), backlog: Vec::new(), shared: shared.clone(), _lock: lock };
         tokio::spawn(desk.work(jobs));
-        Self { queue }
+        Self { queue, shared }
     }
 
     /// Queues a change, waits while the queue is full, and answers once it is on the disk.
     pub(super) async fn write(&self, change: Change) -> Verdict {
         let (answer, verdict) = oneshot::channel();
         self.queue.send(Job::Write { change, answer }).await.map_err(|_| StoreError::Closed)?;
+        self.shared.hurry.notify_one();
         verdict.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Queues an audit entry, waits while the queue is full, and does not wait for the disk.
+    pub(super) async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        if self.shared.backlog.load(Ordering::Relaxed) >= BACKLOG {
+            // The disk takes nothing, and memory shall not fill up: another attempt, or a refusal.
+            self.write(Change::Nothing).await?;
+        }
+        self.queue.send(Job::Note(entry)).await.map_err(|_| StoreError::Closed)?;
+        if self.queue.capacity() < QUEUE - GROUP / 2 {
+            self.shared.hurry.notify_one();
+        }
+        Ok(())
     }
 
     /// Commits what is queued, closes the database and gives up the claim on it.
     pub(super) async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.queue.send(Job::Close { done }).await.is_ok() {
+            self.shared.hurry.notify_one();
             let _ = closed.await;
         }
+    }
+}
+
+/// A connection that writes, and the audit's end as it knows it.
+#[derive(Debug)]
+pub(super) struct Ready {
+    connection: SqliteConnection,
+    ledger: Ledger,
+}
+
+impl Ready {
+    pub(super) async fn connect(file: &DatabaseFile) -> Result<Self, StoreError> {
+        Ok(Self { connection: file.connect_writer().await?, ledger: Ledger::default() })
     }
 }
 
 struct Desk {
     file: DatabaseFile,
     // Absent after a failure, until the next group opens another.
-    connection: Option<SqliteConnection>,
+    ready: Option<Ready>,
+    // Audit entries that nobody waits for and that could not be written yet.
+    backlog: Vec<AuditEntry>,
+    shared: Arc<Shared>,
     // Held as long as this process may write.
     _lock: Lock,
 }
@@ -113,13 +121,15 @@ impl Desk {
         let mut gathered = Vec::with_capacity(GROUP);
         let mut closers = Vec::new();
         while jobs.recv_many(&mut gathered, GROUP).await > 0 {
+            self.await_company(&mut gathered, &mut jobs).await;
             let (mut changes, mut answers) = (Vec::new(), Vec::new());
             for job in gathered.drain(..) {
                 match job {
                     Job::Write { change, answer } => {
-                        changes.push(change);
+                        changes.push(Entry::Change(change));
                         answers.push(answer);
                     }
+                    Job::Note(entry) => changes.push(Entry::Note(entry)),
                     // What is queued already is still written; nothing more comes in.
                     Job::Close { done } => {
                         jobs.close();
@@ -127,137 +137,175 @@ impl Desk {
                     }
                 }
             }
-            let verdicts = self.commit(changes).await;
+            let verdicts = self.commit(changes, answers.len()).await;
             for (answer, verdict) in answers.into_iter().zip(verdicts) {
                 // A caller who hung up has lost interest in the answer, not in the change.
                 let _ = answer.send(verdict);
             }
         }
-        if let Some(connection) = self.connection.take() {
-            discard(connection).await;
-        }
-        drop(self);
+        self.finish().await;
         for done in closers {
             let _ = done.send(());
         }
     }
 
-    /// Writes all changes or none; one verdict for each.
-    async fn commit(&mut self, changes: Vec<Change>) -> Vec<Verdict> {
-        let count = changes.len();
-        if changes.iter().all(|change| matches!(change, Change::Nothing)) {
-            return changes.iter().map(|_| Ok(Effect::default())).collect();
+    /// Lets audit entries that nobody waits for wait until they are many, or until somebody waits.
+    async fn await_company(&self, gathered: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) {
+        let deadline = Instant::now() + PATIENCE;
+        while gathered.len() < COMPANY && gathered.iter().all(|job| matches!(job, Job::Note(_))) {
+            // It may be about a change that is written already; then the waiting goes on.
+            let hurried = timeout_at(deadline, self.shared.hurry.notified()).await.is_ok();
+            while gathered.len() < GROUP
+                && let Ok(job) = jobs.try_recv()
+            {
+                gathered.push(job);
+            }
+            if !hurried {
+                return;
+            }
         }
-        let fault = match self.connection().await {
+    }
+
+    async fn finish(mut self) {
+        if self.save_backlog().await.is_err() {
+            tracing::error!(
+                entries = self.backlog.len(),
+                "audit entries were lost: they could not be written"
+            );
+        }
+        if let Some(ready) = self.ready.take() {
+            discard(ready.connection).await;
+        }
+    }
+
+    /// Writes all changes or none; one verdict for each.
+    async fn commit(&mut self, mut entries: Vec<Entry>, changes: usize) -> Vec<Verdict> {
+        // Apart from the rest, so that a damaged audit stops only those who need it.
+        if let Err(fault) = self.save_backlog().await {
+            for entry in &mut entries {
+                match std::mem::take(entry) {
+                    Entry::Note(note) => self.backlog.push(note),
+                    // What was said before is not on the disk.
+                    Entry::Change(Change::Nothing) => *entry = Entry::Refused(fault.clone()),
+                    other => *entry = other,
+                }
+            }
+        }
+        let verdicts = self.attempt(&mut entries, changes).await;
+        self.shared.backlog.store(self.backlog.len(), Ordering::Relaxed);
+        verdicts
+    }
+
+    async fn attempt(&mut self, entries: &mut [Entry], changes: usize) -> Vec<Verdict> {
+        let is_idle = |entry: &Entry| match entry {
+            Entry::Change(change) => matches!(change, Change::Nothing),
+            Entry::Note(_) => false,
+            Entry::Refused(_) | Entry::Spent => true,
+        };
+        if entries.iter().all(is_idle) {
+            return entries.iter_mut().filter_map(Entry::verdict).collect();
+        }
+        let fault = match self.ready().await {
             Err(fault) => fault,
-            Ok(mut connection) => match write_group(&mut connection, changes).await {
+            Ok(mut ready) => match write_group(&mut ready, entries, changes).await {
                 Ok(verdicts) => {
-                    self.connection = Some(connection);
+                    self.ready = Some(ready);
                     return verdicts;
                 }
                 // After a failed statement or commit it is uncertain whether a transaction is open:
                 // a fresh connection is certain to have none.
                 Err(error) => {
-                    discard(connection).await;
+                    discard(ready.connection).await;
                     self.file.fault(&error)
                 }
             },
         };
-        (0..count).map(|_| Err(fault.clone())).collect()
+        let notes = entries.iter_mut().filter_map(|entry| match std::mem::take(entry) {
+            Entry::Note(note) => Some(note),
+            _ => None,
+        });
+        self.backlog.extend(notes);
+        (0..changes).map(|_| Err(fault.clone())).collect()
     }
 
-    async fn connection(&mut self) -> Result<SqliteConnection, StoreError> {
-        match self.connection.take() {
-            Some(connection) => Ok(connection),
-            None => self.file.connect_writer().await,
+    async fn save_backlog(&mut self) -> Result<(), StoreError> {
+        if self.backlog.is_empty() {
+            return Ok(());
+        }
+        let mut ready = self.ready().await?;
+        match write_backlog(&mut ready, &self.backlog).await {
+            Ok(()) => {
+                self.ready = Some(ready);
+                self.backlog.clear();
+                Ok(())
+            }
+            Err(error) => {
+                discard(ready.connection).await;
+                Err(self.file.fault(&error))
+            }
+        }
+    }
+
+    async fn ready(&mut self) -> Result<Ready, StoreError> {
+        match self.ready.take() {
+            Some(ready) => Ok(ready),
+            None => Ready::connect(&self.file).await,
+        }
+    }
+}
+
+/// One thing in a group.
+#[derive(Default)]
+enum Entry {
+    Change(Change),
+    /// An audit entry that nobody waits for.
+    Note(AuditEntry),
+    /// A change that cannot be made.
+    Refused(StoreError),
+    /// Nothing: what was here went elsewhere.
+    #[default]
+    Spent,
+}
+
+impl Entry {
+    /// The verdict on a change that needs no writing.
+    fn verdict(&mut self) -> Option<Verdict> {
+        match std::mem::take(self) {
+            Self::Change(_) => Some(Ok(Effect::default())),
+            Self::Refused(fault) => Some(Err(fault)),
+            Self::Note(_) | Self::Spent => None,
         }
     }
 }
 
 async fn write_group(
-    connection: &mut SqliteConnection,
-    changes: Vec<Change>,
+    ready: &mut Ready,
+    entries: &mut [Entry],
+    changes: usize,
 ) -> Result<Vec<Verdict>, sqlx::Error> {
-    let mut verdicts = Vec::with_capacity(changes.len());
+    let Ready { connection, ledger } = ready;
+    let mut verdicts = Vec::with_capacity(changes);
+    let mut notes = Vec::new();
     let mut group = connection.begin_with("BEGIN IMMEDIATE").await?;
-    for change in changes {
-        verdicts.push(write(&mut group, change).await?);
+    for entry in entries {
+        match entry {
+            // Stays where it is, in case the commit fails.
+            Entry::Note(note) => notes.push(note.clone()),
+            Entry::Spent => {}
+            Entry::Refused(fault) => verdicts.push(Err(fault.clone())),
+            Entry::Change(change) => {
+                let change = std::mem::replace(change, Change::Nothing);
+                verdicts.push(write(&mut group, ledger, change, &mut notes).await?);
+            }
+        }
     }
+    ledger.add(&mut group, &notes).await?;
     group.commit().await?;
     Ok(verdicts)
 }
 
-async fn write(connection: &mut SqliteConnection, change: Change) -> Result<Verdict, sqlx::Error> {
-    let query = match change {
-        Change::Nothing => return Ok(Ok(Effect::default())),
-        Change::Intent(intent) => return write_intent(connection, intent).await,
-        Change::Outcome(outcome) => return write_outcome(connection, outcome).await,
-        Change::Secret { name, candidate } => return add_secret(connection, name, candidate).await,
-        Change::AddToken(token) => return tokens::add(connection, token).await,
-        Change::RevokeToken { id, at_ms } => return tokens::revoke(connection, id, at_ms).await,
-        Change::SaveDiscovery(record) => sqlx::query(sql::SAVE_DISCOVERY)
-            .bind(String::from(record.server))
-            .bind(record.entry_hash)
-            .bind(record.era)
-            .bind(record.saved_at_ms)
-            .bind(Vec::from(record.payload)),
-        Change::ForgetDiscovery(server) => sqlx::query(sql::FORGET_DISCOVERY).bind(String::from(server)),
-        Change::CloseInterrupted { at_ms } => sqlx::query(sql::CLOSE_INTERRUPTED).bind(at_ms),
-        Change::Nonce { nonce, expires_at_ms } => sqlx::query(sql::USE_NONCE).bind(nonce).bind(expires_at_ms),
-        Change::Purge { statement, bound } => sqlx::query(statement).bind(bound).bind(PURGE_CHUNK as i64),
-    };
-    let rows = query.execute(connection).await?.rows_affected();
-    Ok(Ok(Effect { rows, ..Effect::default() }))
-}
-
-async fn write_intent(connection: &mut SqliteConnection, intent: Intent) -> Result<Verdict, sqlx::Error> {
-    let query = sqlx::query(sql::WRITE_INTENT)
-        .bind(intent.call_id.to_string())
-        .bind(intent.at_ms)
-        .bind(intent.user.clone())
-        .bind(intent.server.to_string())
-        .bind(intent.tool.clone())
-        .bind(intent.arguments_sha256.to_vec())
-        .bind(intent.side_effect.clone());
-    let rows = query.execute(&mut *connection).await?.rows_affected();
-    if rows == 1 {
-        return Ok(Ok(Effect { rows, ..Effect::default() }));
-    }
-    let call_id = intent.call_id;
-    let present = sqlx::query(sql::CALL).bind(call_id.to_string()).fetch_one(connection).await?;
-    Ok(match rows::call(&present) {
-        Ok(row) if row.intent == intent => Ok(Effect::default()),
-        _ => Err(StoreError::Conflict { call_id }),
-    })
-}
-
-async fn write_outcome(connection: &mut SqliteConnection, outcome: Outcome) -> Result<Verdict, sqlx::Error> {
-    let call_id = outcome.call_id;
-    let query = sqlx::query(sql::WRITE_OUTCOME)
-        .bind(call_id.to_string())
-        .bind(outcome.kind.as_str())
-        .bind(outcome.at_ms)
-        .bind(outcome.error_code.clone())
-        .bind(outcome.duration_ms as i64);
-    let rows = query.execute(&mut *connection).await?.rows_affected();
-    if rows == 1 {
-        return Ok(Ok(Effect { rows, ..Effect::default() }));
-    }
-    let present = sqlx::query(sql::CALL).bind(call_id.to_string()).fetch_optional(connection).await?;
-    Ok(match present.as_ref().map(rows::call) {
-        None => Err(StoreError::NoIntent { call_id }),
-        Some(Ok(row)) if closing(row.outcome.as_ref(), &outcome) == Closing::Keep => Ok(Effect::default()),
-        Some(_) => Err(StoreError::Conflict { call_id }),
-    })
-}
-
-async fn add_secret(
-    connection: &mut SqliteConnection,
-    name: String,
-    candidate: Vec<u8>,
-) -> Result<Verdict, sqlx::Error> {
-    let query = sqlx::query(sql::ADD_SECRET).bind(name.clone()).bind(candidate);
-    let rows = query.execute(&mut *connection).await?.rows_affected();
-    let secret = sqlx::query_scalar(sql::SECRET).bind(name).fetch_one(connection).await?;
-    Ok(Ok(Effect { rows, secret, ..Effect::default() }))
+async fn write_backlog(ready: &mut Ready, entries: &[AuditEntry]) -> Result<(), sqlx::Error> {
+    let mut group = ready.connection.begin_with("BEGIN IMMEDIATE").await?;
+    ready.ledger.add(&mut group, entries).await?;
+    group.commit().await
 }

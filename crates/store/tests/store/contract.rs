@@ -1,5 +1,8 @@
 //! The contract: one list of promises, kept by every backend.
 
+use crate::audit::*;
+use crate::consents::*;
+use crate::held::*;
 use crate::sample::{discovery, intent, outcome, server};
 use crate::tokens::*;
 use std::collections::HashSet;
@@ -10,11 +13,17 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use toolbooth_core::fault::Fault;
-use toolbooth_store::{CallRow, NonceUse, OutcomeKind, Retention, Store, StoreError, StoreUrl, open_with};
+use toolbooth_store::{
+    AuditRetention, CallRow, NonceUse, OutcomeKind, Retention, Store, StoreError, StoreUrl, open_with,
+};
 
 pub type Shared = Arc<dyn Store>;
 
-const RETENTION: Retention = Retention { max_age: Duration::from_secs(3600), max_rows: 20 };
+const RETENTION: Retention = Retention {
+    max_age: Duration::from_secs(3600),
+    max_rows: 20,
+    audit: AuditRetention { max_age: Duration::from_secs(3600), max_bytes: 100_000 },
+};
 pub const HOUR_MS: i64 = 3_600_000;
 
 macro_rules! contract {
@@ -63,6 +72,29 @@ contract! {
     the_first_revocation_stands
     purge_forgets_dead_tokens
     tokens_are_bounded
+    a_held_call_goes_its_way
+    one_of_four_parallel_answers_wins_a_thousand_times
+    one_of_eight_parallel_claims_wins
+    late_answers_lose_and_waiting_ends
+    interrupted_held_calls_fail_as_unknown
+    held_calls_are_filtered_and_paged
+    lists_of_held_calls_are_bounded
+    one_user_cannot_fill_the_waiting_room
+    purge_forgets_ended_held_calls
+    the_narrowest_open_plan_covers_a_call
+    steps_are_numbered_without_gaps
+    consents_cover_what_they_were_given_for
+    a_newer_consent_takes_the_place_of_an_older
+    consents_are_bounded
+    pins_are_replaced_and_forgotten
+    an_empty_audit_is_good
+    audit_rows_come_back_as_they_went_in
+    odd_audit_entries_are_made_to_fit
+    audit_rows_are_filtered_and_paged
+    only_the_winning_decision_is_audited
+    what_no_person_decides_is_audited_too
+    many_writers_make_one_chain
+    purge_drops_the_oldest_audit_rows_and_the_rest_verifies
 }
 
 pub fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> &'static str {

@@ -13,7 +13,7 @@ use toolbooth_core::fault::Fault;
 use toolbooth_store::{OutcomeKind, open};
 use uuid::Uuid;
 
-const PLACE: &str = "TOOLBOOTH_STORE_CRASH_TEST";
+pub const PLACE: &str = "TOOLBOOTH_STORE_CRASH_TEST";
 const ROUNDS: usize = 20;
 const MOST_ACKNOWLEDGED: usize = 400;
 
@@ -38,9 +38,9 @@ async fn victim() {
     writers.join_all().await;
 }
 
-fn start_victim(place: &Path) -> Child {
+pub fn start_victim(name: &str, place: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "crash::victim", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"]);
     command.env(PLACE, place).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.spawn().expect("the victim starts")
 }
@@ -65,7 +65,7 @@ fn kill_after(mut victim: Child, acknowledged: usize) -> Vec<Uuid> {
     ids
 }
 
-fn random_below(bound: usize) -> usize {
+pub fn random_below(bound: usize) -> usize {
     Uuid::new_v4().as_u128() as usize % bound
 }
 
@@ -76,7 +76,7 @@ async fn kill_9_loses_nothing_that_was_acknowledged() {
     let mut acknowledged = HashSet::new();
     for round in 0..ROUNDS {
         let count = if round == 0 { 0 } else { random_below(MOST_ACKNOWLEDGED) };
-        acknowledged.extend(kill_after(start_victim(&place), count));
+        acknowledged.extend(kill_after(start_victim("crash::victim", &place), count));
 
         let store = open(&url(&place)).await.expect("the store opens again");
         let open_calls: HashSet<_> =
@@ -98,7 +98,7 @@ async fn kill_9_loses_nothing_that_was_acknowledged() {
 async fn another_process_is_named_by_its_number() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("toolbooth.db");
-    let mut victim = start_victim(&place);
+    let mut victim = start_victim("crash::victim", &place);
     let mut output = BufReader::new(victim.stdout.take().expect("its output"));
     let mut line = String::new();
     while !line.contains("acknowledged") {

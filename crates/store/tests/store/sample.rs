@@ -1,6 +1,11 @@
 //! Records to write.
 
 use std::path::Path;
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::held::{
+    Answerer, Decision, HeldCall, HeldKind, HeldOutcome, HeldState, HeldVerdict, Remember,
+};
+use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_store::{DiscoveryRecord, Intent, Outcome, OutcomeKind, StoreUrl};
 use uuid::Uuid;
@@ -37,4 +42,73 @@ pub fn outcome(intent: &Intent, kind: OutcomeKind) -> Outcome {
 
 pub fn url(path: &Path) -> StoreUrl {
     StoreUrl::Sqlite(path.to_owned())
+}
+
+pub fn json(text: &str) -> RawJson {
+    RawJson::parse(text.to_owned()).expect("test JSON")
+}
+
+pub fn approval(created_ms: i64) -> HeldCall {
+    HeldCall {
+        id: Uuid::now_v7(),
+        kind: HeldKind::Approval,
+        user: "ann@example.org".into(),
+        persona: Some("dev".into()),
+        session: None,
+        client: "a client".into(),
+        server: server("mail"),
+        tool: "send".into(),
+        exposed: "mail_send".into(),
+        digest: [1; 32],
+        arguments: json(r#"{"to": "bo"}"#),
+        arguments_sha256: [2; 32],
+        question: "it sends mail".into(),
+        answerer: Answerer::ApproverOnly,
+        created_ms,
+        expires_ms: Some(created_ms + 100),
+        state: HeldState::Pending,
+        decided_by: None,
+        decided_ms: None,
+        decision_note: None,
+        edited: None,
+        remember: None,
+        claimed_ms: None,
+        outcome: None,
+        plan: None,
+    }
+}
+
+pub fn approve(by: &str, at_ms: i64) -> Decision {
+    let (arguments, remember) = (Some(json(r#"{"to":"di"}"#)), Some(Remember::Always));
+    let verdict = HeldVerdict::Approve { arguments, remember };
+    Decision { verdict, by: by.into(), at_ms, note: Some("go ahead".into()) }
+}
+
+pub fn reject(by: &str, at_ms: i64) -> Decision {
+    Decision { verdict: HeldVerdict::Reject, by: by.into(), at_ms, note: None }
+}
+
+pub fn result(at_ms: i64) -> HeldOutcome {
+    HeldOutcome { at_ms, kind: OutcomeKind::Done, code: None, result: Some(json(r#"{"content":[]}"#)) }
+}
+
+pub fn entry(kind: &str) -> AuditEntry {
+    AuditEntry::new(7, kind, "ann@example.org", "done")
+}
+
+pub fn audited(at_ms: i64) -> AuditEntry {
+    AuditEntry {
+        call_id: Some(Uuid::now_v7()),
+        by: Some("cy@example.org".into()),
+        persona: Some("dev".into()),
+        client: Some("Zoë's \"client\"; --".into()),
+        server: Some("mail".into()),
+        tool: Some("send".into()),
+        code: Some("call.timeout".into()),
+        duration_ms: Some(17),
+        arguments_preview: Some(r#"{"to":"bo@example.org","subject":"hello"}"#.into()),
+        arguments_sha256: Some([5; 32]),
+        detail: Some(json(r#"{"attempts":2}"#)),
+        ..AuditEntry::new(at_ms, "call", "ann@example.org", "done")
+    }
 }

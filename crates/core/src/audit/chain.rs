@@ -1,0 +1,324 @@
+//! The chain: each row's hash covers the row and the hash before it.
+
+use super::{AuditEntry, AuditRow};
+use sha2::{Digest, Sha256};
+
+/// The end of a chain, and all that is needed to add to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainHead {
+    /// The number of the last row.
+    pub seq: u64,
+    /// How many bytes all rows up to it have had.
+    pub position: u64,
+    /// Its hash.
+    pub hash: [u8; 32],
+}
+
+impl ChainHead {
+    /// The end of an empty chain.
+    pub const START: Self = Self { seq: 0, position: 0, hash: [0; 32] };
+
+    /// The end of the chain once `entry` is added. `scratch` is any buffer, to be used again.
+    #[must_use]
+    pub fn add(&self, entry: &AuditEntry, scratch: &mut Vec<u8>) -> Self {
+        let seq = self.seq + 1;
+        scratch.clear();
+        scratch.extend_from_slice(&self.hash);
+        encode(seq, entry, scratch);
+        let length = (scratch.len() - self.hash.len()) as u64;
+        Self { seq, position: self.position + length, hash: Sha256::digest(&scratch[..]).into() }
+    }
+}
+
+/// The one spelling of a row: every part with its length, so that no two rows are spelled alike.
+fn encode(seq: u64, entry: &AuditEntry, out: &mut Vec<u8>) {
+    let AuditEntry {
+        at_ms,
+        kind,
+        call_id,
+        user,
+        by,
+        persona,
+        client,
+        server,
+        tool,
+        outcome,
+        code,
+        duration_ms,
+        arguments_preview,
+        arguments_sha256,
+        detail,
+    } = entry;
+    out.push(1); // the version of this spelling
+    out.extend_from_slice(&seq.to_be_bytes());
+    out.extend_from_slice(&at_ms.to_be_bytes());
+    for text in [kind, user, outcome] {
+        part(out, Some(text.as_bytes()));
+    }
+    for text in [by, persona, client, server, tool, code, arguments_preview] {
+        part(out, text.as_ref().map(|text| text.as_bytes()));
+    }
+    part(out, call_id.as_ref().map(|id| id.as_bytes().as_slice()));
+    part(out, duration_ms.map(u64::to_be_bytes).as_ref().map(<[u8; 8]>::as_slice));
+    part(out, arguments_sha256.as_ref().map(<[u8; 32]>::as_slice));
+    part(out, detail.as_ref().map(|detail| detail.as_bytes()));
+}
+
+fn part(out: &mut Vec<u8>, part: Option<&[u8]>) {
+    let Some(part) = part else { return out.push(0) };
+    out.push(1);
+    // No part is longer than `MAX_DETAIL_BYTES`.
+    out.extend_from_slice(&(part.len() as u32).to_be_bytes());
+    out.extend_from_slice(part);
+}
+
+/// What is wrong with a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Flaw {
+    /// A later row is there, this one is not.
+    #[error("the row is missing")]
+    Missing,
+    /// The row is not what was written, or not where it was written.
+    #[error("the row or its place was changed after it was written")]
+    Altered,
+    /// The row cannot even be read.
+    #[error("the row cannot be read")]
+    Unreadable,
+    /// The head knows of this row, but the audit ends before it.
+    #[error("the row was cut off the end")]
+    CutOff,
+    /// The head knows nothing of this row.
+    #[error("the row was added by somebody else")]
+    Added,
+    /// The last row fits its chain, but the head tells of another one.
+    #[error("the head tells of another last row")]
+    OtherHead,
+    /// The record of the head, or of what was purged, is gone.
+    #[error("the record of the audit's ends is missing")]
+    NoEnds,
+}
+
+/// A row that is not as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadRow {
+    /// Its number.
+    pub seq: u64,
+    /// What is wrong with it.
+    pub why: Flaw,
+}
+
+/// What a check of the audit found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditReport {
+    /// How many rows were checked and are good.
+    pub rows: u64,
+    /// The last row that was purged, and so is not checked; 0 if none was.
+    pub purged_to: u64,
+    /// The first row that is not as it was written; nothing after it was checked.
+    pub first_bad: Option<BadRow>,
+    /// The end of what is good. Kept elsewhere, its hash shows later whether anything before it changed.
+    pub head: ChainHead,
+}
+
+/// Checks rows one after another, in little memory.
+#[derive(Debug)]
+pub struct Verifier {
+    base: ChainHead,
+    head: ChainHead,
+    bad: Option<BadRow>,
+    scratch: Vec<u8>,
+}
+
+impl Verifier {
+    /// Begins after the last purged row.
+    pub fn new(base: ChainHead) -> Self {
+        Self { base, head: base, bad: None, scratch: Vec::new() }
+    }
+
+    /// The number of the last good row.
+    pub fn seq(&self) -> u64 {
+        self.head.seq
+    }
+
+    /// Checks the next row; `false` once a bad one was found.
+    pub fn check(&mut self, row: &AuditRow) -> bool {
+        if self.bad.is_some() || row.seq != self.head.seq + 1 {
+            return self.miss(row.seq);
+        }
+        let next = self.head.add(&row.entry, &mut self.scratch);
+        if (next.hash, next.position) != (row.hash, row.position) {
+            return self.fail(row.seq, Flaw::Altered);
+        }
+        self.head = next;
+        true
+    }
+
+    /// Notes that the next row could not be read, and says `false`.
+    pub fn unreadable(&mut self, seq: u64) -> bool {
+        if seq == self.head.seq + 1 { self.fail(seq, Flaw::Unreadable) } else { self.miss(seq) }
+    }
+
+    /// Compares the last row with the head that was recorded apart from the rows.
+    pub fn finish(mut self, recorded: ChainHead) -> AuditReport {
+        if recorded.seq > self.head.seq {
+            self.fail(self.head.seq + 1, Flaw::CutOff);
+        } else if recorded.seq < self.head.seq {
+            self.fail(recorded.seq + 1, Flaw::Added);
+        } else if recorded != self.head {
+            self.fail(recorded.seq, Flaw::OtherHead);
+        }
+        self.report()
+    }
+
+    /// Gives up, because what is needed for checking is not there.
+    pub fn without_ends(mut self) -> AuditReport {
+        self.fail(self.head.seq, Flaw::NoEnds);
+        self.report()
+    }
+
+    fn report(self) -> AuditReport {
+        let Self { base, head, bad, .. } = self;
+        AuditReport { rows: head.seq - base.seq, purged_to: base.seq, first_bad: bad, head }
+    }
+
+    fn miss(&mut self, seq: u64) -> bool {
+        let expected = self.head.seq + 1;
+        // A row with a number that was given out already is one too many.
+        if seq < expected { self.fail(seq, Flaw::Added) } else { self.fail(expected, Flaw::Missing) }
+    }
+
+    fn fail(&mut self, seq: u64, why: Flaw) -> bool {
+        self.bad = self.bad.or(Some(BadRow { seq, why }));
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::RawJson;
+    use uuid::Uuid;
+
+    fn full(at_ms: i64) -> AuditEntry {
+        AuditEntry {
+            call_id: Some(Uuid::from_u128(7)),
+            by: Some("cy".into()),
+            persona: Some("dev".into()),
+            client: Some("client".into()),
+            server: Some("mail".into()),
+            tool: Some("send".into()),
+            code: Some("call.timeout".into()),
+            duration_ms: Some(5),
+            arguments_preview: Some("{}".into()),
+            arguments_sha256: Some([3; 32]),
+            detail: Some(RawJson::empty_object()),
+            ..AuditEntry::new(at_ms, "call", "ann", "done")
+        }
+    }
+
+    fn rows() -> Vec<AuditRow> {
+        let (mut head, mut scratch) = (ChainHead::START, Vec::new());
+        let mut rows = Vec::new();
+        for at_ms in 0..10 {
+            let entry =
+                if at_ms % 2 == 0 { full(at_ms) } else { AuditEntry::new(at_ms, "call", "bo", "done") };
+            head = head.add(&entry, &mut scratch);
+            rows.push(AuditRow { seq: head.seq, position: head.position, hash: head.hash, entry });
+        }
+        rows
+    }
+
+    fn end(rows: &[AuditRow]) -> ChainHead {
+        rows.last().map_or(ChainHead::START, |row| ChainHead {
+            seq: row.seq,
+            position: row.position,
+            hash: row.hash,
+        })
+    }
+
+    fn verify(rows: &[AuditRow], base: ChainHead, head: ChainHead) -> AuditReport {
+        let mut verifier = Verifier::new(base);
+        let _ = rows.iter().all(|row| verifier.check(row));
+        verifier.finish(head)
+    }
+
+    #[test]
+    fn an_untouched_chain_is_good_from_any_row_on() {
+        let rows = rows();
+        for start in 0..=10 {
+            let report = verify(&rows[start..], end(&rows[..start]), end(&rows));
+            let good = AuditReport {
+                rows: 10 - start as u64,
+                purged_to: start as u64,
+                first_bad: None,
+                head: end(&rows),
+            };
+            assert_eq!(report, good);
+        }
+    }
+
+    #[test]
+    fn every_change_is_found_and_its_row_named() {
+        type Tampering = fn(&mut Vec<AuditRow>);
+        let cases: [(&str, Tampering, u64, Flaw); 25] = [
+            ("time", |rows| rows[4].entry.at_ms ^= 1, 5, Flaw::Altered),
+            ("kind", |rows| rows[4].entry.kind = "cal".into(), 5, Flaw::Altered),
+            ("call", |rows| rows[4].entry.call_id = Some(Uuid::nil()), 5, Flaw::Altered),
+            ("user", |rows| rows[4].entry.user = "bo".into(), 5, Flaw::Altered),
+            ("by", |rows| rows[4].entry.by = None, 5, Flaw::Altered),
+            ("persona", |rows| rows[4].entry.persona = None, 5, Flaw::Altered),
+            ("client", |rows| rows[4].entry.client = Some("".into()), 5, Flaw::Altered),
+            ("server", |rows| rows[4].entry.server = None, 5, Flaw::Altered),
+            ("tool", |rows| rows[4].entry.tool = Some("read".into()), 5, Flaw::Altered),
+            ("outcome", |rows| rows[4].entry.outcome = "failed".into(), 5, Flaw::Altered),
+            ("code", |rows| rows[4].entry.code = None, 5, Flaw::Altered),
+            ("duration", |rows| rows[4].entry.duration_ms = Some(4), 5, Flaw::Altered),
+            ("preview", |rows| rows[4].entry.arguments_preview = None, 5, Flaw::Altered),
+            ("arguments", |rows| rows[4].entry.arguments_sha256 = None, 5, Flaw::Altered),
+            ("detail", |rows| rows[4].entry.detail = Some(RawJson::null()), 5, Flaw::Altered),
+            ("hash", |rows| rows[4].hash[31] ^= 1, 5, Flaw::Altered),
+            ("position", |rows| rows[4].position ^= 1, 5, Flaw::Altered),
+            // From one field to its neighbour: lengths keep them apart.
+            (
+                "shift",
+                |rows| (rows[4].entry.server, rows[4].entry.tool) = (None, Some("mail".into())),
+                5,
+                Flaw::Altered,
+            ),
+            ("removed", |rows| drop(rows.remove(4)), 5, Flaw::Missing),
+            ("removed at the start", |rows| drop(rows.remove(0)), 1, Flaw::Missing),
+            ("swapped", |rows| rows.swap(4, 5), 5, Flaw::Missing),
+            (
+                "contents swapped",
+                |rows| {
+                    rows.swap(4, 5);
+                    (rows[4].seq, rows[5].seq) = (5, 6);
+                },
+                5,
+                Flaw::Altered,
+            ),
+            ("doubled", |rows| rows.insert(5, rows[4].clone()), 5, Flaw::Added),
+            ("cut off", |rows| rows.truncate(7), 8, Flaw::CutOff),
+            ("emptied", |rows| rows.clear(), 1, Flaw::CutOff),
+        ];
+        for (name, tamper, seq, why) in cases {
+            let mut rows = rows();
+            let head = end(&rows);
+            tamper(&mut rows);
+            let report = verify(&rows, ChainHead::START, head);
+            assert_eq!(report.first_bad, Some(BadRow { seq, why }), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_head_that_knows_better_is_heard() {
+        let rows = rows();
+        let other = ChainHead { hash: [9; 32], ..end(&rows) };
+        let report = verify(&rows, ChainHead::START, other);
+        assert_eq!(report.first_bad, Some(BadRow { seq: 10, why: Flaw::OtherHead }));
+        let report = verify(&rows, ChainHead::START, end(&rows[..8]));
+        assert_eq!(report.first_bad, Some(BadRow { seq: 9, why: Flaw::Added }));
+        let report = verify(&rows[2..], ChainHead { hash: [9; 32], ..end(&rows[..2]) }, end(&rows));
+        assert_eq!(report.first_bad, Some(BadRow { seq: 3, why: Flaw::Altered }));
+    }
+}

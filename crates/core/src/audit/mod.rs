@@ -1,0 +1,160 @@
+//! The audit: one entry per call and decision, each bound to the one before it by its hash.
+//!
+//! What the chain shows: a row that was changed, removed from the middle, added or moved after it
+//! was written. The head, recorded apart from the rows, shows rows that were cut off the end. What
+//! it cannot show: somebody who may write to the whole database can compute a new chain and a new
+//! head. Against that, keep the head's hash, which every report gives, somewhere else.
+
+mod chain;
+
+pub use chain::{AuditReport, BadRow, ChainHead, Flaw, Verifier};
+
+use crate::json::RawJson;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The most bytes a preview of arguments may have.
+pub const MAX_PREVIEW_BYTES: usize = 512;
+/// The most bytes the detail of an entry may have.
+pub const MAX_DETAIL_BYTES: usize = 16 << 10;
+/// The most bytes any other text of an entry may have.
+pub const MAX_AUDIT_TEXT_BYTES: usize = 1_024;
+
+/// Something that happened, for those who must answer for it. Texts are shared, since an entry is
+/// made for every call from texts that the call has anyway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// When.
+    pub at_ms: i64,
+    /// What kind of thing: `call`, `decision`, `token`, `plan`, `config` and so on.
+    pub kind: Arc<str>,
+    /// The call, or held call, it is about.
+    pub call_id: Option<Uuid>,
+    /// Whose call it was, or who did it.
+    pub user: Arc<str>,
+    /// Who decided, where that is somebody.
+    pub by: Option<Arc<str>>,
+    /// As which persona.
+    pub persona: Option<Arc<str>>,
+    /// With which client.
+    pub client: Option<Arc<str>>,
+    /// The server.
+    pub server: Option<Arc<str>>,
+    /// The server's own name of the tool.
+    pub tool: Option<Arc<str>>,
+    /// What came of it.
+    pub outcome: Arc<str>,
+    /// The fault's stable code, where there was a fault.
+    pub code: Option<Arc<str>>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// The beginning of the arguments, with secrets taken out by whoever made the entry.
+    pub arguments_preview: Option<Arc<str>>,
+    /// The SHA-256 of the arguments.
+    pub arguments_sha256: Option<[u8; 32]>,
+    /// Anything else, as JSON.
+    pub detail: Option<RawJson>,
+}
+
+impl AuditEntry {
+    /// An entry that says the least an entry can say.
+    pub fn new(at_ms: i64, kind: &str, user: &str, outcome: &str) -> Self {
+        Self {
+            at_ms,
+            kind: kind.into(),
+            call_id: None,
+            user: user.into(),
+            by: None,
+            persona: None,
+            client: None,
+            server: None,
+            tool: None,
+            outcome: outcome.into(),
+            code: None,
+            duration_ms: None,
+            arguments_preview: None,
+            arguments_sha256: None,
+            detail: None,
+        }
+    }
+
+    /// Makes the entry storable: nothing that happened may go unrecorded because a client has a long name.
+    pub fn fit(&mut self) {
+        for text in [&mut self.kind, &mut self.user, &mut self.outcome] {
+            fit(text, MAX_AUDIT_TEXT_BYTES);
+        }
+        let texts = [
+            &mut self.by,
+            &mut self.persona,
+            &mut self.client,
+            &mut self.server,
+            &mut self.tool,
+            &mut self.code,
+        ];
+        for text in texts.into_iter().flatten() {
+            fit(text, MAX_AUDIT_TEXT_BYTES);
+        }
+        if let Some(preview) = &mut self.arguments_preview {
+            fit(preview, MAX_PREVIEW_BYTES);
+        }
+        // Databases count in signed numbers.
+        self.duration_ms = self.duration_ms.map(|duration_ms| duration_ms.min(i64::MAX as u64));
+        if let Some(detail) = &mut self.detail {
+            // Read anew, so that it is spelled as it will be when it comes back.
+            let read = RawJson::parse(detail.bytes().clone()).ok();
+            let fitting = read.filter(|detail| detail.as_bytes().len() <= MAX_DETAIL_BYTES);
+            *detail = fitting.unwrap_or_else(|| RawJson::trusted(r#"{"cut":true}"#));
+        }
+    }
+}
+
+fn fit(text: &mut Arc<str>, most: usize) {
+    // PostgreSQL has no NUL in text.
+    if text.len() <= most && !text.as_bytes().contains(&0) {
+        return;
+    }
+    let whole = text.replace('\0', "\u{fffd}");
+    *text = whole[..whole.floor_char_boundary(most)].into();
+}
+
+/// An entry and its place in the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRow {
+    /// Its number, counted from 1 without gaps.
+    pub seq: u64,
+    /// How many bytes all rows up to this one have had.
+    pub position: u64,
+    /// The hash over the row and the hash before it.
+    pub hash: [u8; 32],
+    /// What happened.
+    pub entry: AuditEntry,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_comes_is_made_to_fit() {
+        let mut entry = AuditEntry {
+            client: Some("é".repeat(600).into()),
+            by: Some("a\0b".into()),
+            arguments_preview: Some("x".repeat(600).into()),
+            duration_ms: Some(u64::MAX),
+            detail: Some(RawJson::from_value(&"x".repeat(20_000))),
+            ..AuditEntry::new(1, "call", "ann", "done")
+        };
+        entry.fit();
+        assert_eq!(entry.client.as_ref().map(|text| text.len()), Some(1_024));
+        assert_eq!(entry.by.as_deref(), Some("a\u{fffd}b"));
+        assert_eq!(entry.arguments_preview.as_ref().map(|text| text.len()), Some(512));
+        assert_eq!(entry.duration_ms, Some(i64::MAX as u64));
+        assert_eq!(entry.detail.as_ref().map(RawJson::as_str), Some(r#"{"cut":true}"#));
+        let fitted = entry.clone();
+        entry.fit();
+        assert_eq!(entry, fitted);
+        let mut spaced = AuditEntry { detail: Some(RawJson::trusted(" {} ")), ..entry };
+        spaced.fit();
+        assert_eq!(spaced.detail, Some(RawJson::empty_object()));
+    }
+}

@@ -1,0 +1,58 @@
+//! The audit in memory.
+
+use crate::audit::AuditFilter;
+use crate::limits::{AuditRetention, MAX_AUDIT_PAGE};
+use std::collections::VecDeque;
+use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow, ChainHead, Verifier};
+
+/// Memory is dearer than disk.
+const MAX_BYTES: u64 = 64 << 20;
+
+#[derive(Debug)]
+pub(super) struct Audit {
+    rows: VecDeque<AuditRow>,
+    base: ChainHead,
+    head: ChainHead,
+    scratch: Vec<u8>,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { rows: VecDeque::new(), base: ChainHead::START, head: ChainHead::START, scratch: Vec::new() }
+    }
+}
+
+impl Audit {
+    pub(super) fn add(&mut self, mut entry: AuditEntry) {
+        entry.fit();
+        self.head = self.head.add(&entry, &mut self.scratch);
+        let ChainHead { seq, position, hash } = self.head;
+        self.rows.push_back(AuditRow { seq, position, hash, entry });
+        // Nobody may ever call `purge`.
+        self.drop_while(|row, head| row.position.saturating_add(MAX_BYTES) <= head.position);
+    }
+
+    pub(super) fn list(&self, filter: &AuditFilter) -> Vec<AuditRow> {
+        let limit = filter.limit.unwrap_or(MAX_AUDIT_PAGE).min(MAX_AUDIT_PAGE);
+        self.rows.iter().rev().filter(|row| filter.wants(row)).take(limit as usize).cloned().collect()
+    }
+
+    pub(super) fn verify(&self) -> AuditReport {
+        let mut verifier = Verifier::new(self.base);
+        let _ = self.rows.iter().all(|row| verifier.check(row));
+        verifier.finish(self.head)
+    }
+
+    pub(super) fn purge(&mut self, retention: AuditRetention, now_ms: i64) {
+        self.drop_while(|row, head| retention.is_over(row.entry.at_ms, row.position, head.position, now_ms));
+    }
+
+    fn drop_while(&mut self, unwanted: impl Fn(&AuditRow, &ChainHead) -> bool) {
+        while let Some(row) = self.rows.front()
+            && unwanted(row, &self.head)
+        {
+            self.base = ChainHead { seq: row.seq, position: row.position, hash: row.hash };
+            self.rows.pop_front();
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Statements on the audit.
+
+/// The columns of a row, in the order in which they are written and read.
+macro_rules! audit_columns {
+    () => {
+        "seq, at_ms, kind, call_id, user_name, decided_by, persona, client, server, tool, outcome, code, \
+        duration_ms, arguments_sha256, position, hash, arguments_preview, detail"
+    };
+}
+
+/// How many columns those are.
+pub(crate) const AUDIT_WIDTH: usize = 18;
+
+// As many rows of values as are written at once are added.
+pub(crate) const ADD_AUDIT: &str = concat!("INSERT INTO audit (", audit_columns!(), ") VALUES ");
+
+pub(crate) const AUDIT_AFTER: &str =
+    concat!("SELECT ", audit_columns!(), " FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2");
+
+// Conditions, order and limit are added.
+pub(crate) const AUDIT_ROWS: &str = concat!("SELECT ", audit_columns!(), " FROM audit WHERE true");
+
+pub(crate) const AUDIT_LAST: &str = "SELECT seq, position, hash FROM audit ORDER BY seq DESC LIMIT 1";
+
+pub(crate) const AUDIT_END: &str = "SELECT seq, position, hash FROM audit_ends WHERE name = $1";
+
+// Unnumbered, because it may follow `ADD_AUDIT` in one statement.
+pub(crate) const SET_AUDIT_END: &str = "\
+    INSERT INTO audit_ends (name, seq, position, hash) VALUES (?, ?, ?, ?) \
+    ON CONFLICT (name) DO UPDATE SET seq = excluded.seq, position = excluded.position, hash = excluded.hash";
+
+pub(crate) const OLDEST_AUDIT: &str = "SELECT seq, position, hash, at_ms FROM audit ORDER BY seq LIMIT $1";
+
+pub(crate) const PURGE_AUDIT: &str = "DELETE FROM audit WHERE seq <= $1";

@@ -1,0 +1,259 @@
+//! The audit in the database: rows are added many at a time, and read in pages.
+
+use super::changes::{Effect, Verdict};
+use crate::audit::AuditFilter;
+use crate::limits::{AuditRetention, MAX_AUDIT_PAGE};
+use crate::sql::audit as sql;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Arguments, Connection, QueryBuilder, Row, Sqlite, SqliteConnection};
+use std::sync::{Arc, LazyLock};
+use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow, ChainHead, Verifier};
+use toolbooth_core::json::RawJson;
+use tracing::error;
+use uuid::Uuid;
+
+/// Each statement is a journey to the connection's thread and back, so there are few of them; and
+/// each is prepared once, so there are few sizes.
+const SIZES: [usize; 3] = [50, 10, 1];
+const PAGE: i64 = 500;
+
+static STATEMENTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| {
+    SIZES.map(|rows| {
+        let row = format!("({})", vec!["?"; sql::AUDIT_WIDTH].join(", "));
+        format!("{}{}; {}", sql::ADD_AUDIT, vec![row; rows].join(", "), sql::SET_AUDIT_END)
+    })
+});
+
+/// The end to which rows are added; the writer keeps it, since nobody else adds any.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    // Looked up when first needed, so that a damaged audit stops only those who need it.
+    head: Option<ChainHead>,
+    scratch: Vec<u8>,
+}
+
+impl Ledger {
+    /// Where the audit ends. Where rows and head disagree, the longer one is believed: what is
+    /// missing then stays a gap that `verify` names.
+    async fn head(&mut self, connection: &mut SqliteConnection) -> Result<ChainHead, sqlx::Error> {
+        if let Some(head) = self.head {
+            return Ok(head);
+        }
+        let recorded = end(connection, "head").await?.unwrap_or(ChainHead::START);
+        let last = sqlx::query(sql::AUDIT_LAST).fetch_optional(&mut *connection).await?;
+        let last = last.as_ref().and_then(chain_head).unwrap_or(ChainHead::START);
+        // After everything was purged, the head alone remembers.
+        if last.seq != recorded.seq && last != ChainHead::START {
+            error!(
+                audit.rows_end = last.seq,
+                audit.head = recorded.seq,
+                "the audit does not end where it should; `toolbooth audit verify` says more"
+            );
+        }
+        Ok(*self.head.insert(if last.seq > recorded.seq { last } else { recorded }))
+    }
+
+    /// Adds entries in their order.
+    pub(super) async fn add(
+        &mut self,
+        connection: &mut SqliteConnection,
+        entries: &[AuditEntry],
+    ) -> Result<(), sqlx::Error> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut head = self.head(connection).await?;
+        let mut rest = entries;
+        for (size, statement) in SIZES.into_iter().zip(STATEMENTS.iter()) {
+            while rest.len() >= size {
+                let (rows, others) = rest.split_at(size);
+                let mut values = SqliteArguments::default();
+                values.reserve(size * sql::AUDIT_WIDTH + 4, 0);
+                for entry in rows {
+                    head = head.add(entry, &mut self.scratch);
+                    bind(&mut values, &head, entry).map_err(sqlx::Error::Encode)?;
+                }
+                bind_end(&mut values, "head", &head).map_err(sqlx::Error::Encode)?;
+                sqlx::query_with(statement.as_str(), values).execute(&mut *connection).await?;
+                rest = others;
+            }
+        }
+        self.head = Some(head);
+        Ok(())
+    }
+
+    /// Drops a bite of old rows from the beginning, and notes where the chain now begins.
+    pub(super) async fn purge(
+        &mut self,
+        connection: &mut SqliteConnection,
+        retention: AuditRetention,
+        now_ms: i64,
+    ) -> Result<Verdict, sqlx::Error> {
+        let oldest = sqlx::query(sql::OLDEST_AUDIT)
+            .bind(super::writer::PURGE_CHUNK as i64)
+            .fetch_all(&mut *connection)
+            .await?;
+        let head = self.head(connection).await?;
+        let (mut rows, mut base) = (0, None);
+        for row in &oldest {
+            // A row that cannot be read stays for people to look at, and so does all that follows it.
+            let Some(place) = chain_head(row) else { break };
+            if !retention.is_over(row.try_get("at_ms")?, place.position, head.position, now_ms) {
+                break;
+            }
+            rows += 1;
+            base = Some(place);
+        }
+        if let Some(base) = base {
+            sqlx::query(sql::PURGE_AUDIT).bind(base.seq as i64).execute(&mut *connection).await?;
+            let mut values = SqliteArguments::default();
+            bind_end(&mut values, "base", &base).map_err(sqlx::Error::Encode)?;
+            sqlx::query_with(sql::SET_AUDIT_END, values).execute(connection).await?;
+        }
+        Ok(Ok(Effect { rows, ..Effect::default() }))
+    }
+}
+
+fn bind(values: &mut SqliteArguments, place: &ChainHead, entry: &AuditEntry) -> Result<(), BoxDynError> {
+    let bytes = |bytes: &[u8]| bytes.to_vec();
+    // Shared texts are bound as they are, without a copy.
+    values.add(place.seq as i64)?;
+    values.add(entry.at_ms)?;
+    values.add(Arc::clone(&entry.kind))?;
+    values.add(entry.call_id.map(|id| bytes(id.as_bytes())))?;
+    values.add(Arc::clone(&entry.user))?;
+    values.add(entry.by.clone())?;
+    values.add(entry.persona.clone())?;
+    values.add(entry.client.clone())?;
+    values.add(entry.server.clone())?;
+    values.add(entry.tool.clone())?;
+    values.add(Arc::clone(&entry.outcome))?;
+    values.add(entry.code.clone())?;
+    values.add(entry.duration_ms.map(|duration_ms| duration_ms as i64))?;
+    values.add(entry.arguments_sha256.map(|sha256| bytes(&sha256)))?;
+    values.add(place.position as i64)?;
+    values.add(bytes(&place.hash))?;
+    values.add(entry.arguments_preview.clone())?;
+    values.add(entry.detail.as_ref().map(|detail| detail.as_str().to_owned()))
+}
+
+/// A row of `audit`.
+pub(super) fn row(row: &SqliteRow) -> Result<AuditRow, BoxDynError> {
+    let text = |column: usize| row.try_get::<&str, _>(column).map(Arc::from);
+    let optional = |column: usize| row.try_get::<Option<&str>, _>(column).map(|text| text.map(Arc::from));
+    let detail = match row.try_get::<Option<String>, _>(17)? {
+        None => None,
+        Some(text) => {
+            let length = text.len();
+            let detail = RawJson::parse(text)?;
+            if detail.as_bytes().len() != length {
+                return Err("spaces around the detail, which were never written".into());
+            }
+            Some(detail)
+        }
+    };
+    let entry = AuditEntry {
+        at_ms: row.try_get(1)?,
+        kind: text(2)?,
+        call_id: row.try_get::<Option<&[u8]>, _>(3)?.map(Uuid::from_slice).transpose()?,
+        user: text(4)?,
+        by: optional(5)?,
+        persona: optional(6)?,
+        client: optional(7)?,
+        server: optional(8)?,
+        tool: optional(9)?,
+        outcome: text(10)?,
+        code: optional(11)?,
+        duration_ms: row.try_get::<Option<i64>, _>(12)?.map(u64::try_from).transpose()?,
+        arguments_preview: optional(16)?,
+        arguments_sha256: row.try_get::<Option<&[u8]>, _>(13)?.map(TryInto::try_into).transpose()?,
+        detail,
+    };
+    Ok(AuditRow {
+        seq: row.try_get::<i64, _>(0)?.try_into()?,
+        position: row.try_get::<i64, _>(14)?.try_into()?,
+        hash: row.try_get::<&[u8], _>(15)?.try_into()?,
+        entry,
+    })
+}
+
+/// The query for a list.
+pub(super) fn list(filter: AuditFilter) -> QueryBuilder<Sqlite> {
+    let mut query = QueryBuilder::new(sql::AUDIT_ROWS);
+    let texts = [
+        (" AND user_name = ", filter.user),
+        (" AND server = ", filter.server),
+        (" AND tool = ", filter.tool),
+        (" AND kind = ", filter.kind),
+    ];
+    for (condition, text) in texts {
+        if let Some(text) = text {
+            query.push(condition).push_bind(text);
+        }
+    }
+    for (condition, seq) in [(" AND seq > ", filter.after_seq), (" AND seq < ", filter.before_seq)] {
+        if let Some(seq) = seq {
+            query.push(condition).push_bind(i64::try_from(seq).unwrap_or(i64::MAX));
+        }
+    }
+    let limit = filter.limit.unwrap_or(MAX_AUDIT_PAGE).min(MAX_AUDIT_PAGE);
+    query.push(" ORDER BY seq DESC LIMIT ").push_bind(i64::from(limit));
+    query
+}
+
+/// Checks every row, a page at a time, as the database was when it began.
+pub(super) async fn verify(connection: &mut SqliteConnection) -> Result<AuditReport, sqlx::Error> {
+    let mut moment = connection.begin().await?;
+    let base = end(&mut moment, "base").await?;
+    let head = end(&mut moment, "head").await?;
+    let (Some(base), Some(head)) = (base, head) else {
+        moment.rollback().await?;
+        return Ok(Verifier::new(ChainHead::START).without_ends());
+    };
+    let mut verifier = Verifier::new(base);
+    // Also rows that should have been purged are looked at, since somebody may have put them there.
+    let mut after = -1;
+    'pages: loop {
+        let page = sqlx::query(sql::AUDIT_AFTER).bind(after).bind(PAGE).fetch_all(&mut *moment).await?;
+        for found in &page {
+            after = found.try_get::<i64, _>(0)?;
+            let good = match row(found) {
+                Ok(row) => verifier.check(&row),
+                Err(_) => verifier.unreadable(after.unsigned_abs()),
+            };
+            if !good {
+                break 'pages;
+            }
+        }
+        if (page.len() as i64) < PAGE {
+            break;
+        }
+    }
+    moment.rollback().await?;
+    Ok(verifier.finish(head))
+}
+
+async fn end(
+    connection: &mut SqliteConnection,
+    name: &'static str,
+) -> Result<Option<ChainHead>, sqlx::Error> {
+    let found = sqlx::query(sql::AUDIT_END).bind(name).fetch_optional(connection).await?;
+    // An end that cannot be read is as good as none.
+    Ok(found.as_ref().and_then(chain_head))
+}
+
+fn bind_end(values: &mut SqliteArguments, name: &str, place: &ChainHead) -> Result<(), BoxDynError> {
+    values.add(name)?;
+    values.add(place.seq as i64)?;
+    values.add(place.position as i64)?;
+    values.add(place.hash.to_vec())
+}
+
+fn chain_head(row: &SqliteRow) -> Option<ChainHead> {
+    Some(ChainHead {
+        seq: row.try_get::<i64, _>("seq").ok()?.try_into().ok()?,
+        position: row.try_get::<i64, _>("position").ok()?.try_into().ok()?,
+        hash: row.try_get::<&[u8], _>("hash").ok()?.try_into().ok()?,
+    })
+}

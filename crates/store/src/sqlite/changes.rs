@@ -1,0 +1,199 @@
+//! What can be written, and what writing it does.
+
+use super::audit::Ledger;
+use super::held::Sweep;
+use super::writer::PURGE_CHUNK;
+use super::{consents, held, plans, rows, tokens};
+use crate::held::{Contest, Step};
+use crate::limits::AuditRetention;
+use crate::records::{Closing, DiscoveryRecord, Intent, Outcome, closing};
+use crate::{StoreError, sql};
+use sqlx::SqliteConnection;
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::consent::{Consent, Pin};
+use toolbooth_core::held::HeldCall;
+use toolbooth_core::names::ServerName;
+use toolbooth_core::plan::Plan;
+use toolbooth_core::token::TokenRecord;
+use uuid::Uuid;
+
+/// Something to write.
+#[derive(Debug)]
+pub(super) enum Change {
+    SaveDiscovery(DiscoveryRecord),
+    ForgetDiscovery(ServerName),
+    Intent(Intent),
+    Outcome(Outcome),
+    CloseInterrupted {
+        at_ms: i64,
+    },
+    Secret {
+        name: String,
+        candidate: Vec<u8>,
+    },
+    Nonce {
+        nonce: Vec<u8>,
+        expires_at_ms: i64,
+    },
+    AddToken(TokenRecord),
+    RevokeToken {
+        id: String,
+        at_ms: i64,
+    },
+    Hold(Box<HeldCall>),
+    Step {
+        id: Uuid,
+        step: Step,
+        audit: Option<Box<AuditEntry>>,
+    },
+    Sweep {
+        sweep: Sweep,
+        at_ms: i64,
+    },
+    OpenPlan(Plan),
+    ClosePlan {
+        id: Uuid,
+        at_ms: i64,
+    },
+    QueueStep {
+        plan: Uuid,
+        call: Box<HeldCall>,
+    },
+    GrantConsent(Consent),
+    RevokeConsent(Uuid),
+    SavePins(Vec<Pin>),
+    ForgetPins(ServerName),
+    Purge {
+        statement: &'static str,
+        bound: i64,
+    },
+    Audit(Vec<AuditEntry>),
+    PurgeAudit {
+        retention: AuditRetention,
+        now_ms: i64,
+    },
+    /// Answered when everything before it is committed.
+    Nothing,
+}
+
+/// What a change did.
+#[derive(Debug, Default)]
+pub(super) struct Effect {
+    /// How many rows it touched.
+    pub(super) rows: u64,
+    /// The secret that stands, for `Change::Secret`.
+    pub(super) secret: Vec<u8>,
+    /// The token as it stands now.
+    pub(super) token: Option<TokenRecord>,
+    /// Who won.
+    pub(super) contest: Contest,
+    /// The held calls that were moved on.
+    pub(super) held: Vec<HeldCall>,
+    /// The plan as it stands now.
+    pub(super) plan: Option<Plan>,
+    /// The number of a step.
+    pub(super) step: u32,
+    /// The consent that was revoked.
+    pub(super) consent: Option<Consent>,
+}
+
+/// A change's own result: refused by the store's rules, though the group goes on.
+pub(super) type Verdict = Result<Effect, StoreError>;
+
+/// Writes one change; what it adds to the audit goes to `notes`.
+pub(super) async fn write(
+    connection: &mut SqliteConnection,
+    ledger: &mut Ledger,
+    change: Change,
+    notes: &mut Vec<AuditEntry>,
+) -> Result<Verdict, sqlx::Error> {
+    let query = match change {
+        Change::Nothing => return Ok(Ok(Effect::default())),
+        Change::Audit(entries) => {
+            notes.extend(entries);
+            return Ok(Ok(Effect::default()));
+        }
+        Change::PurgeAudit { retention, now_ms } => return ledger.purge(connection, retention, now_ms).await,
+        Change::Intent(intent) => return write_intent(connection, intent).await,
+        Change::Outcome(outcome) => return write_outcome(connection, outcome).await,
+        Change::Secret { name, candidate } => return add_secret(connection, name, candidate).await,
+        Change::AddToken(token) => return tokens::add(connection, token).await,
+        Change::RevokeToken { id, at_ms } => return tokens::revoke(connection, id, at_ms).await,
+        Change::Hold(call) => return held::hold(connection, *call).await,
+        Change::Step { id, step, audit } => {
+            return held::step(connection, id, step, audit.map(|entry| *entry), notes).await;
+        }
+        Change::Sweep { sweep, at_ms } => return held::sweep(connection, sweep, at_ms, notes).await,
+        Change::OpenPlan(plan) => return plans::open(connection, plan).await,
+        Change::ClosePlan { id, at_ms } => return plans::close(connection, id, at_ms).await,
+        Change::QueueStep { plan, call } => return plans::queue_step(connection, plan, *call).await,
+        Change::GrantConsent(consent) => return consents::grant(connection, consent).await,
+        Change::RevokeConsent(id) => return consents::revoke(connection, id).await,
+        Change::SavePins(pins) => return consents::save_pins(connection, pins).await,
+        Change::ForgetPins(server) => sqlx::query(sql::consents::FORGET_PINS).bind(String::from(server)),
+        Change::SaveDiscovery(record) => sqlx::query(sql::SAVE_DISCOVERY)
+            .bind(String::from(record.server))
+            .bind(record.entry_hash)
+            .bind(record.era)
+            .bind(record.saved_at_ms)
+            .bind(Vec::from(record.payload)),
+        Change::ForgetDiscovery(server) => sqlx::query(sql::FORGET_DISCOVERY).bind(String::from(server)),
+        Change::CloseInterrupted { at_ms } => sqlx::query(sql::CLOSE_INTERRUPTED).bind(at_ms),
+        Change::Nonce { nonce, expires_at_ms } => sqlx::query(sql::USE_NONCE).bind(nonce).bind(expires_at_ms),
+        Change::Purge { statement, bound } => sqlx::query(statement).bind(bound).bind(PURGE_CHUNK as i64),
+    };
+    let rows = query.execute(connection).await?.rows_affected();
+    Ok(Ok(Effect { rows, ..Effect::default() }))
+}
+
+async fn write_intent(connection: &mut SqliteConnection, intent: Intent) -> Result<Verdict, sqlx::Error> {
+    let query = sqlx::query(sql::WRITE_INTENT)
+        .bind(intent.call_id.to_string())
+        .bind(intent.at_ms)
+        .bind(intent.user.clone())
+        .bind(intent.server.to_string())
+        .bind(intent.tool.clone())
+        .bind(intent.arguments_sha256.to_vec())
+        .bind(intent.side_effect.clone());
+    let rows = query.execute(&mut *connection).await?.rows_affected();
+    if rows == 1 {
+        return Ok(Ok(Effect { rows, ..Effect::default() }));
+    }
+    let call_id = intent.call_id;
+    let present = sqlx::query(sql::CALL).bind(call_id.to_string()).fetch_one(connection).await?;
+    Ok(match rows::call(&present) {
+        Ok(row) if row.intent == intent => Ok(Effect::default()),
+        _ => Err(StoreError::Conflict { call_id }),
+    })
+}
+
+async fn write_outcome(connection: &mut SqliteConnection, outcome: Outcome) -> Result<Verdict, sqlx::Error> {
+    let call_id = outcome.call_id;
+    let query = sqlx::query(sql::WRITE_OUTCOME)
+        .bind(call_id.to_string())
+        .bind(outcome.kind.as_str())
+        .bind(outcome.at_ms)
+        .bind(outcome.error_code.clone())
+        .bind(outcome.duration_ms as i64);
+    let rows = query.execute(&mut *connection).await?.rows_affected();
+    if rows == 1 {
+        return Ok(Ok(Effect { rows, ..Effect::default() }));
+    }
+    let present = sqlx::query(sql::CALL).bind(call_id.to_string()).fetch_optional(connection).await?;
+    Ok(match present.as_ref().map(rows::call) {
+        None => Err(StoreError::NoIntent { call_id }),
+        Some(Ok(row)) if closing(row.outcome.as_ref(), &outcome) == Closing::Keep => Ok(Effect::default()),
+        Some(_) => Err(StoreError::Conflict { call_id }),
+    })
+}
+
+async fn add_secret(
+    connection: &mut SqliteConnection,
+    name: String,
+    candidate: Vec<u8>,
+) -> Result<Verdict, sqlx::Error> {
+    let query = sqlx::query(sql::ADD_SECRET).bind(name.clone()).bind(candidate);
+    let rows = query.execute(&mut *connection).await?.rows_affected();
+    let secret = sqlx::query_scalar(sql::SECRET).bind(name).fetch_one(connection).await?;
+    Ok(Ok(Effect { rows, secret, ..Effect::default() }))
+}

@@ -1,0 +1,104 @@
+//! Consents and pins in the database.
+
+use super::changes::{Effect, Verdict};
+use super::rows::unreadable;
+use crate::StoreError;
+use crate::limits::{MAX_CONSENTS_OF_USER, MAX_PINS};
+use crate::sql::consents as sql;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use toolbooth_core::consent::{Consent, Pin};
+use uuid::Uuid;
+
+/// A row of `consents`.
+pub(super) fn consent(row: &SqliteRow) -> Result<Consent, BoxDynError> {
+    Ok(Consent {
+        id: row.try_get::<&str, _>("id")?.parse()?,
+        user: row.try_get("user_name")?,
+        server: row.try_get::<&str, _>("server")?.parse()?,
+        tool: row.try_get("tool")?,
+        digest: row.try_get::<&[u8], _>("digest")?.try_into()?,
+        session: row.try_get("session")?,
+        granted_by: row.try_get("granted_by")?,
+        created_ms: row.try_get("created_ms")?,
+        expires_ms: row.try_get("expires_ms")?,
+    })
+}
+
+/// A row of `pins`.
+pub(super) fn pin(row: &SqliteRow) -> Result<Pin, BoxDynError> {
+    Ok(Pin {
+        server: row.try_get::<&str, _>("server")?.parse()?,
+        tool: row.try_get("tool")?,
+        digest: row.try_get::<&[u8], _>("digest")?.try_into()?,
+        pinned_ms: row.try_get("pinned_ms")?,
+        by: row.try_get("pinned_by")?,
+    })
+}
+
+pub(super) async fn grant(connection: &mut SqliteConnection, new: Consent) -> Result<Verdict, sqlx::Error> {
+    let present = sqlx::query(sql::CONSENT).bind(new.id.to_string()).fetch_optional(&mut *connection).await?;
+    if let Some(row) = present {
+        let name = new.id.to_string();
+        return Ok(match consent(&row) {
+            Ok(present) if present == new => Ok(Effect::default()),
+            _ => Err(StoreError::Taken { what: "consent", name }),
+        });
+    }
+    let replace = sqlx::query(sql::REPLACE_CONSENT)
+        .bind(new.user.clone())
+        .bind(new.server.to_string())
+        .bind(new.tool.clone())
+        .bind(new.session.clone());
+    let replaced = replace.execute(&mut *connection).await?.rows_affected();
+    let count: i64 =
+        sqlx::query_scalar(sql::USER_CONSENTS).bind(new.user.clone()).fetch_one(&mut *connection).await?;
+    // One that took another's place needs no room, so a refusal never follows a replacement.
+    if replaced == 0 && count >= MAX_CONSENTS_OF_USER as i64 {
+        return Ok(Err(StoreError::Full { what: "consents" }));
+    }
+    let query = sqlx::query(sql::ADD_CONSENT)
+        .bind(new.id.to_string())
+        .bind(new.user)
+        .bind(String::from(new.server))
+        .bind(new.tool)
+        .bind(new.digest.to_vec())
+        .bind(new.session)
+        .bind(new.granted_by)
+        .bind(new.created_ms)
+        .bind(new.expires_ms);
+    query.execute(connection).await?;
+    Ok(Ok(Effect::default()))
+}
+
+pub(super) async fn revoke(connection: &mut SqliteConnection, id: Uuid) -> Result<Verdict, sqlx::Error> {
+    let row = sqlx::query(sql::CONSENT).bind(id.to_string()).fetch_optional(&mut *connection).await?;
+    let revoked = match row.as_ref().map(consent) {
+        None => return Ok(Ok(Effect::default())),
+        Some(Err(error)) => return Ok(Err(unreadable(&error))),
+        Some(Ok(consent)) => consent,
+    };
+    sqlx::query(sql::REVOKE_CONSENT).bind(id.to_string()).execute(connection).await?;
+    Ok(Ok(Effect { consent: Some(revoked), ..Effect::default() }))
+}
+
+pub(super) async fn save_pins(
+    connection: &mut SqliteConnection,
+    pins: Vec<Pin>,
+) -> Result<Verdict, sqlx::Error> {
+    let count: i64 = sqlx::query_scalar(sql::PIN_COUNT).fetch_one(&mut *connection).await?;
+    if count + pins.len() as i64 > MAX_PINS as i64 {
+        return Ok(Err(StoreError::Full { what: "pins" }));
+    }
+    for pin in pins {
+        let query = sqlx::query(sql::SAVE_PIN)
+            .bind(String::from(pin.server))
+            .bind(pin.tool)
+            .bind(pin.digest.to_vec())
+            .bind(pin.pinned_ms)
+            .bind(pin.by);
+        query.execute(&mut *connection).await?;
+    }
+    Ok(Ok(Effect::default()))
+}

@@ -1,0 +1,215 @@
+//! Held calls in the database.
+
+use super::changes::{Effect, Verdict};
+use super::rows::{unreadable, words};
+use crate::StoreError;
+use crate::held::{Contest, HeldFilter, OpenCount, Step};
+use crate::limits::{MAX_HELD_PAGE, MAX_SWEEP};
+use crate::sql::held as sql;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::held::{HeldCall, HeldFault, HeldOutcome};
+use toolbooth_core::json::RawJson;
+use toolbooth_core::plan::PlanStep;
+use uuid::Uuid;
+
+/// A row of `held`.
+pub(super) fn held(row: &SqliteRow) -> Result<HeldCall, BoxDynError> {
+    let plan = match row.try_get::<Option<&str>, _>("plan")? {
+        Some(plan) => Some(PlanStep { plan: plan.parse()?, step: row.try_get("step")? }),
+        None => None,
+    };
+    Ok(HeldCall {
+        id: row.try_get::<&str, _>("id")?.parse()?,
+        kind: row.try_get::<&str, _>("kind")?.parse()?,
+        user: row.try_get("user_name")?,
+        persona: row.try_get("persona")?,
+        session: row.try_get("session")?,
+        client: row.try_get("client")?,
+        server: row.try_get::<&str, _>("server")?.parse()?,
+        tool: row.try_get("tool")?,
+        exposed: row.try_get("exposed")?,
+        digest: row.try_get::<&[u8], _>("digest")?.try_into()?,
+        arguments: RawJson::parse(row.try_get::<String, _>("arguments")?)?,
+        arguments_sha256: row.try_get::<&[u8], _>("arguments_sha256")?.try_into()?,
+        question: row.try_get("question")?,
+        answerer: row.try_get::<&str, _>("answerer")?.parse()?,
+        created_ms: row.try_get("created_ms")?,
+        expires_ms: row.try_get("expires_ms")?,
+        state: row.try_get::<&str, _>("state")?.parse()?,
+        decided_by: row.try_get("decided_by")?,
+        decided_ms: row.try_get("decided_ms")?,
+        decision_note: row.try_get("decision_note")?,
+        edited: json(row, "edited")?,
+        remember: words(row, "remember")?,
+        claimed_ms: row.try_get("claimed_ms")?,
+        outcome: outcome(row)?,
+        plan,
+    })
+}
+
+fn outcome(row: &SqliteRow) -> Result<Option<HeldOutcome>, BoxDynError> {
+    let Some(kind) = words(row, "outcome")? else { return Ok(None) };
+    Ok(Some(HeldOutcome {
+        at_ms: row.try_get("ended_ms")?,
+        kind,
+        code: row.try_get("error_code")?,
+        result: json(row, "result")?,
+    }))
+}
+
+fn json(row: &SqliteRow, column: &str) -> Result<Option<RawJson>, BoxDynError> {
+    let text = row.try_get::<Option<String>, _>(column)?;
+    Ok(text.map(RawJson::parse).transpose()?)
+}
+
+/// The query for a list.
+pub(super) fn list(filter: HeldFilter) -> QueryBuilder<Sqlite> {
+    let mut query = QueryBuilder::new(sql::HELD_CALLS);
+    if let Some(user) = filter.user {
+        query.push(" AND user_name = ").push_bind(user);
+    }
+    if let Some(kind) = filter.kind {
+        query.push(" AND kind = ").push_bind(kind.as_str());
+    }
+    if !filter.states.is_empty() {
+        let mut states = query.push(" AND state IN (").separated(", ");
+        for state in filter.states {
+            states.push_bind(state.as_str());
+        }
+        query.push(")");
+    }
+    if let Some(plan) = filter.plan {
+        query.push(" AND plan = ").push_bind(plan.to_string());
+    }
+    if let Some(call) = filter.call {
+        query.push(" AND arguments_sha256 = ").push_bind(call.arguments_sha256.to_vec());
+        query.push(" AND server = ").push_bind(String::from(call.server));
+        query.push(" AND tool = ").push_bind(call.tool);
+    }
+    if let Some(before) = filter.before {
+        query.push(" AND seq < (SELECT seq FROM held WHERE id = ").push_bind(before.to_string()).push(")");
+    }
+    let limit = filter.limit.unwrap_or(MAX_HELD_PAGE).min(MAX_HELD_PAGE);
+    query.push(" ORDER BY seq DESC LIMIT ").push_bind(i64::from(limit));
+    query
+}
+
+pub(super) async fn find(
+    connection: &mut SqliteConnection,
+    id: Uuid,
+) -> Result<Option<SqliteRow>, sqlx::Error> {
+    sqlx::query(sql::HELD).bind(id.to_string()).fetch_optional(connection).await
+}
+
+/// Inserts a call that is not there yet.
+pub(super) async fn hold(connection: &mut SqliteConnection, call: HeldCall) -> Result<Verdict, sqlx::Error> {
+    if let Some(row) = find(connection, call.id).await? {
+        return Ok(match held(&row) {
+            Ok(kept) if kept == call => Ok(Effect::default()),
+            _ => Err(StoreError::Conflict { call_id: call.id }),
+        });
+    }
+    let count = sqlx::query(sql::OPEN_HELD).bind(call.user.clone()).fetch_one(&mut *connection).await?;
+    let open = OpenCount {
+        all: count.try_get::<i64, _>(0)? as usize,
+        of_user: count.try_get::<i64, _>(1)? as usize,
+    };
+    if let Err(full) = open.check() {
+        return Ok(Err(full));
+    }
+    let query = sqlx::query(sql::HOLD)
+        .bind(call.id.to_string())
+        .bind(call.kind.as_str())
+        .bind(call.user)
+        .bind(call.persona)
+        .bind(call.session)
+        .bind(call.client)
+        .bind(String::from(call.server))
+        .bind(call.tool)
+        .bind(call.exposed)
+        .bind(call.digest.to_vec())
+        .bind(call.arguments_sha256.to_vec())
+        .bind(call.answerer.as_str())
+        .bind(call.created_ms)
+        .bind(call.expires_ms)
+        .bind(call.state.as_str())
+        .bind(call.plan.map(|place| place.plan.to_string()))
+        .bind(call.plan.map(|place| place.step))
+        .bind(call.question)
+        .bind(call.arguments.as_str().to_owned());
+    query.execute(connection).await?;
+    Ok(Ok(Effect::default()))
+}
+
+/// Moves a call on, if nobody has done so before; the audit row comes with it or not at all.
+pub(super) async fn step(
+    connection: &mut SqliteConnection,
+    id: Uuid,
+    step: Step,
+    audit: Option<AuditEntry>,
+    notes: &mut Vec<AuditEntry>,
+) -> Result<Verdict, sqlx::Error> {
+    let Some(row) = find(connection, id).await? else { return Ok(Ok(Effect::default())) };
+    let call = match held(&row) {
+        Ok(call) => call,
+        Err(error) => return Ok(Err(unreadable(&error))),
+    };
+    let contest = step.apply(call);
+    if let Contest::Won(call) = &contest {
+        save(connection, call).await?;
+        notes.extend(audit);
+    }
+    Ok(Ok(Effect { contest, ..Effect::default() }))
+}
+
+/// What no person decides: waiting that is over, and running that was cut off.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sweep {
+    Overdue,
+    Interrupted,
+}
+
+pub(super) async fn sweep(
+    connection: &mut SqliteConnection,
+    sweep: Sweep,
+    at_ms: i64,
+    notes: &mut Vec<AuditEntry>,
+) -> Result<Verdict, sqlx::Error> {
+    type Move = fn(&HeldCall, i64) -> Result<HeldCall, HeldFault>;
+    let (query, change): (_, Move) = match sweep {
+        Sweep::Overdue => (sqlx::query(sql::OVERDUE).bind(at_ms), HeldCall::expire),
+        Sweep::Interrupted => (sqlx::query(sql::RUNNING), HeldCall::interrupt),
+    };
+    let found = query.bind(MAX_SWEEP as i64).fetch_all(&mut *connection).await?;
+    let mut moved = Vec::new();
+    for call in super::rows::readable(&found, held) {
+        let Ok(call) = change(&call, at_ms) else { continue };
+        save(connection, &call).await?;
+        notes.push(call.trace(at_ms));
+        moved.push(call);
+    }
+    Ok(Ok(Effect { held: moved, ..Effect::default() }))
+}
+
+async fn save(connection: &mut SqliteConnection, call: &HeldCall) -> Result<(), sqlx::Error> {
+    let outcome = call.outcome.as_ref();
+    let text = |json: &RawJson| json.as_str().to_owned();
+    let query = sqlx::query(sql::CHANGE_HELD)
+        .bind(call.id.to_string())
+        .bind(call.state.as_str())
+        .bind(call.decided_by.clone())
+        .bind(call.decided_ms)
+        .bind(call.decision_note.clone())
+        .bind(call.remember.map(|remember| remember.as_str()))
+        .bind(call.claimed_ms)
+        .bind(outcome.map(|outcome| outcome.kind.as_str()))
+        .bind(outcome.map(|outcome| outcome.at_ms))
+        .bind(outcome.and_then(|outcome| outcome.code.clone()))
+        .bind(call.edited.as_ref().map(text))
+        .bind(outcome.and_then(|outcome| outcome.result.as_ref()).map(text));
+    query.execute(connection).await?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Plans in the database.
+
+use super::changes::{Effect, Verdict};
+use super::held::{find, held, hold};
+use super::rows::{readable, unreadable};
+use crate::StoreError;
+use crate::limits::{MAX_OPEN_PLANS, MAX_PLAN_STEPS};
+use crate::sql::held as sql;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use toolbooth_core::held::HeldCall;
+use toolbooth_core::plan::{Plan, PlanState, PlanStep};
+use uuid::Uuid;
+
+/// A row of `plans`.
+pub(super) fn plan(row: &SqliteRow) -> Result<Plan, BoxDynError> {
+    Ok(Plan {
+        id: row.try_get::<&str, _>("id")?.parse()?,
+        user: row.try_get("user_name")?,
+        persona: row.try_get("persona")?,
+        session: row.try_get("session")?,
+        state: row.try_get::<&str, _>("state")?.parse()?,
+        created_ms: row.try_get("created_ms")?,
+        closed_ms: row.try_get("closed_ms")?,
+    })
+}
+
+pub(super) async fn open(connection: &mut SqliteConnection, new: Plan) -> Result<Verdict, sqlx::Error> {
+    let kept = |plan| Ok(Effect { plan: Some(plan), ..Effect::default() });
+    let present = sqlx::query(sql::PLAN).bind(new.id.to_string()).fetch_optional(&mut *connection).await?;
+    if let Some(row) = present {
+        let name = new.id.to_string();
+        return Ok(match plan(&row) {
+            Ok(present) if present == new => kept(present),
+            _ => Err(StoreError::Taken { what: "plan", name }),
+        });
+    }
+    let open = sqlx::query(sql::OPEN_PLANS).bind(new.user.clone()).bind(MAX_OPEN_PLANS as i64);
+    let open = readable(&open.fetch_all(&mut *connection).await?, plan);
+    if let Some(present) = open.iter().find(|present| present.has_scope_of(&new)) {
+        return Ok(kept(present.clone()));
+    }
+    if open.len() >= MAX_OPEN_PLANS {
+        return Ok(Err(StoreError::Full { what: "open plans" }));
+    }
+    let query = sqlx::query(sql::ADD_PLAN)
+        .bind(new.id.to_string())
+        .bind(new.user.clone())
+        .bind(new.persona.clone())
+        .bind(new.session.clone())
+        .bind(new.state.as_str())
+        .bind(new.created_ms)
+        .bind(new.closed_ms);
+    query.execute(connection).await?;
+    Ok(kept(new))
+}
+
+pub(super) async fn close(
+    connection: &mut SqliteConnection,
+    id: Uuid,
+    at_ms: i64,
+) -> Result<Verdict, sqlx::Error> {
+    let row = sqlx::query(sql::PLAN).bind(id.to_string()).fetch_optional(&mut *connection).await?;
+    let closed = match row.as_ref().map(plan) {
+        None => return Ok(Ok(Effect::default())),
+        Some(Err(error)) => return Ok(Err(unreadable(&error))),
+        Some(Ok(plan)) => plan.close(at_ms),
+    };
+    sqlx::query(sql::CLOSE_PLAN).bind(id.to_string()).bind(closed.closed_ms).execute(connection).await?;
+    Ok(Ok(Effect { plan: Some(closed), ..Effect::default() }))
+}
+
+pub(super) async fn queue_step(
+    connection: &mut SqliteConnection,
+    id: Uuid,
+    mut call: HeldCall,
+) -> Result<Verdict, sqlx::Error> {
+    if let Some(row) = find(connection, call.id).await? {
+        return Ok(match held(&row).map(|kept| kept.plan) {
+            Ok(Some(place)) if place.plan == id => Ok(Effect { step: place.step, ..Effect::default() }),
+            _ => Err(StoreError::Conflict { call_id: call.id }),
+        });
+    }
+    let row = sqlx::query(sql::PLAN).bind(id.to_string()).fetch_optional(&mut *connection).await?;
+    let step = match row.as_ref().map(|row| (plan(row), row.try_get::<u32, _>("steps"))) {
+        Some((Ok(plan), Ok(steps))) if plan.state == PlanState::Open => steps + 1,
+        _ => return Ok(Err(StoreError::NoPlan { plan: id })),
+    };
+    if step > MAX_PLAN_STEPS {
+        return Ok(Err(StoreError::Full { what: "steps of one plan" }));
+    }
+    call.plan = Some(PlanStep { plan: id, step });
+    if let Err(refusal) = hold(connection, call).await? {
+        return Ok(Err(refusal));
+    }
+    sqlx::query(sql::COUNT_STEP).bind(id.to_string()).bind(step).execute(connection).await?;
+    Ok(Ok(Effect { step, ..Effect::default() }))
+}

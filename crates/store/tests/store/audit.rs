@@ -1,0 +1,169 @@
+//! The audit: what every backend promises about it.
+
+use crate::contract::{HOUR_MS, Shared};
+use crate::sample::{approval, approve, audited, entry, json, reject, result};
+use tokio::task::JoinSet;
+use toolbooth_core::audit::{AuditEntry, ChainHead};
+use toolbooth_core::held::HeldState;
+use toolbooth_store::{AuditFilter, Contest};
+use uuid::Uuid;
+
+async fn times(store: &Shared, filter: AuditFilter) -> Vec<i64> {
+    store.audit_rows(filter).await.expect("read").into_iter().map(|row| row.entry.at_ms).collect()
+}
+
+async fn good(store: &Shared) -> u64 {
+    let report = store.verify_audit().await.expect("checked");
+    assert_eq!(report.first_bad, None);
+    report.rows
+}
+
+pub async fn an_empty_audit_is_good(store: Shared) {
+    let report = store.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.purged_to, report.first_bad), (0, 0, None));
+    assert_eq!(report.head, ChainHead::START);
+    assert_eq!(store.audit_rows(AuditFilter::default()).await.expect("read"), []);
+    store.audit_now(vec![]).await.expect("nothing to add");
+    assert_eq!(good(&store).await, 0);
+}
+
+pub async fn audit_rows_come_back_as_they_went_in(store: Shared) {
+    let full = audited(-3);
+    let bare = AuditEntry::new(i64::MAX, "", "", "");
+    store.audit_now(vec![full.clone(), bare.clone()]).await.expect("added");
+    store.audit(full.clone()).await.expect("queued");
+    store.flush().await.expect("flushed");
+    let rows = store.audit_rows(AuditFilter::default()).await.expect("read");
+    assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), [3, 2, 1]);
+    assert_eq!(rows.into_iter().map(|row| row.entry).collect::<Vec<_>>(), [full.clone(), bare, full]);
+    assert_eq!(good(&store).await, 3);
+}
+
+pub async fn odd_audit_entries_are_made_to_fit(store: Shared) {
+    let odd = AuditEntry {
+        client: Some("x\0".repeat(2_000).into()),
+        duration_ms: Some(u64::MAX),
+        detail: Some(json(&format!("\"{}\"", "x".repeat(100_000)))),
+        ..audited(1)
+    };
+    store.audit(odd.clone()).await.expect("queued");
+    store.audit_now(vec![odd.clone()]).await.expect("added");
+    let call = approval(1);
+    store.hold(call.clone()).await.expect("held");
+    store.decide_held(call.id, reject("cy", 2), odd).await.expect("decided");
+    assert_eq!(good(&store).await, 3);
+}
+
+pub async fn audit_rows_are_filtered_and_paged(store: Shared) {
+    let mut entries = Vec::new();
+    for at_ms in 1..=6 {
+        entries.push(AuditEntry {
+            user: if at_ms % 2 == 0 { "ann" } else { "bo" }.into(),
+            kind: if at_ms > 3 { "call" } else { "decision" }.into(),
+            tool: (at_ms == 4).then(|| "send".into()),
+            ..audited(at_ms)
+        });
+    }
+    store.audit_now(entries).await.expect("added");
+    let text = |text: &str| Some(text.to_owned());
+    let none = AuditFilter::default;
+    let cases: [(AuditFilter, &[i64]); 9] = [
+        (none(), &[6, 5, 4, 3, 2, 1]),
+        (AuditFilter { limit: Some(2), ..none() }, &[6, 5]),
+        (AuditFilter { limit: Some(2), before_seq: Some(5), ..none() }, &[4, 3]),
+        (AuditFilter { after_seq: Some(4), ..none() }, &[6, 5]),
+        (AuditFilter { after_seq: Some(u64::MAX), ..none() }, &[]),
+        (AuditFilter { user: text("ann"), ..none() }, &[6, 4, 2]),
+        (AuditFilter { user: text("ann"), kind: text("call"), ..none() }, &[6, 4]),
+        (AuditFilter { tool: text("send"), server: text("mail"), ..none() }, &[4]),
+        (AuditFilter { server: text("web"), ..none() }, &[]),
+    ];
+    for (filter, expected) in cases {
+        assert_eq!(times(&store, filter.clone()).await, expected, "{filter:?}");
+    }
+}
+
+pub async fn only_the_winning_decision_is_audited(store: Shared) {
+    let call = approval(1);
+    store.hold(call.clone()).await.expect("held");
+    for number in 0..3 {
+        let decision = AuditEntry { by: Some(format!("user {number}").into()), ..entry("decision") };
+        store.decide_held(call.id, approve("cy", 5), decision).await.expect("an answer");
+    }
+    store.decide_held(Uuid::nil(), approve("cy", 5), entry("decision")).await.expect("an answer");
+    store.finish_held(call.id, result(6), entry("call")).await.expect("not running yet");
+    store.claim_held(call.id, 7).await.expect("claimed");
+    for _ in 0..2 {
+        store.finish_held(call.id, result(8), entry("call")).await.expect("an answer");
+    }
+    let rows = store.audit_rows(AuditFilter::default()).await.expect("read");
+    let seen: Vec<_> = rows.iter().map(|row| (&*row.entry.kind, row.entry.by.as_deref())).collect();
+    assert_eq!(seen, [("call", None), ("decision", Some("user 0"))]);
+    assert_eq!(good(&store).await, 2);
+}
+
+pub async fn what_no_person_decides_is_audited_too(store: Shared) {
+    let (late, cut_off) = (approval(1), approval(1));
+    for call in [&late, &cut_off] {
+        store.hold(call.clone()).await.expect("held");
+    }
+    store.decide_held(cut_off.id, approve("cy", 5), entry("decision")).await.expect("decided");
+    store.claim_held(cut_off.id, 6).await.expect("claimed");
+    assert_eq!(store.expire_held(1_000).await.expect("swept").len(), 1);
+    assert_eq!(store.interrupted_held(1_001).await.expect("closed").len(), 1);
+    let rows =
+        store.audit_rows(AuditFilter { limit: Some(2), ..AuditFilter::default() }).await.expect("read");
+    let seen: Vec<_> =
+        rows.iter().map(|row| (row.entry.call_id, &*row.entry.outcome, row.entry.at_ms)).collect();
+    assert_eq!(seen, [(Some(cut_off.id), "unknown", 1_001), (Some(late.id), "expired", 1_000)]);
+    assert_eq!(good(&store).await, 3);
+}
+
+pub async fn many_writers_make_one_chain(store: Shared) {
+    let mut writers = JoinSet::new();
+    for writer in 0..20 {
+        let store = store.clone();
+        writers.spawn(async move {
+            for at_ms in 0..100 {
+                match writer % 4 {
+                    0 => store.audit_now(vec![audited(at_ms); 3]).await.expect("added"),
+                    1 => {
+                        let call = approval(at_ms);
+                        store.hold(call.clone()).await.expect("held");
+                        let decided = store.decide_held(call.id, reject("cy", at_ms), audited(at_ms)).await;
+                        assert!(
+                            matches!(decided, Ok(Contest::Won(call)) if call.state == HeldState::Rejected)
+                        );
+                    }
+                    _ => store.audit(audited(at_ms)).await.expect("queued"),
+                }
+            }
+        });
+    }
+    writers.join_all().await;
+    store.flush().await.expect("flushed");
+    assert_eq!(good(&store).await, 500 * 3 + 500 + 1_000);
+}
+
+pub async fn purge_drops_the_oldest_audit_rows_and_the_rest_verifies(store: Shared) {
+    store.audit_now((0..2_500).map(|_| audited(1)).collect()).await.expect("added");
+    store.audit_now((0..10).map(|_| audited(HOUR_MS)).collect()).await.expect("added");
+    // An old one among the young ones stays: only the beginning is dropped.
+    store.audit_now(vec![audited(1)]).await.expect("added");
+    let before = store.verify_audit().await.expect("checked");
+    store.purge(HOUR_MS + 2).await.expect("purged");
+    let report = store.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.purged_to, report.first_bad), (11, 2_500, None));
+    assert_eq!(report.head, before.head);
+    // By size: some hundred rows are all that fits.
+    store.audit_now((0..3_000).map(|_| audited(HOUR_MS)).collect()).await.expect("added");
+    store.purge(HOUR_MS).await.expect("purged");
+    let report = store.verify_audit().await.expect("checked");
+    assert!((100..1_000).contains(&report.rows), "{report:?}");
+    assert_eq!((report.first_bad, report.head.seq), (None, 5_511));
+    // All of it: the chain goes on where it was.
+    store.purge(i64::MAX).await.expect("purged");
+    store.audit_now(vec![audited(5)]).await.expect("added");
+    let report = store.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.purged_to, report.first_bad), (1, 5_511, None));
+}
