@@ -199,7 +199,8 @@ async fn a_group_service_decides_about_the_groups_that_matter() {
                 .iter()
                 .any(|(user, group)| question["user_id"] == *user && question["group_id"] == *group);
             let body = json!({ "is_member": member }).to_string();
-            let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+            let head =
+                format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
             drop(stream.write_all(format!("{head}{body}").as_bytes()).await);
         }
     });
