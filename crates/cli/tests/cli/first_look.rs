@@ -135,96 +135,103 @@ fn help_is_short() {
     world.check(
         "--help",
         expect![[r#"
-        One endpoint for every tool of your agents
+            One endpoint for every tool of your agents
 
-        Usage: toolbooth [OPTIONS] <COMMAND>
+            Usage: toolbooth [OPTIONS] <COMMAND>
 
-        Commands:
-          serve        Run the gateway
-          stdio        Speak MCP on standard input and output, through a shared gateway
-          connect      Let a client use the gateway: writes its configuration, with a
-                       backup
-          servers      List servers, look at one, connect, disconnect or restart it
-          tools        List tools, look at one
-          call         Call a tool
-          config       Check, show, explain or import configuration
-          reload       Make the running gateway read its configuration again
-          trust        Let the servers of a project folder run
-          doctor       Find out what is wrong, and how to put it right
-          explain      Explain a fault code
-          completions  Print completions for a shell
+            Commands:
+              serve        Run the gateway
+              stdio        Speak MCP on standard input and output, through a shared gateway
+              connect      Let a client use the gateway: writes its configuration, with a
+                           backup
+              servers      List servers, look at one, connect, disconnect or restart it
+              tools        List tools, look at one
+              call         Call a tool
+              config       Check, show, explain or import configuration
+              reload       Make the running gateway read its configuration again
+              tokens       Make, list and take back tokens of this gateway
+              login        Keep the token of a gateway elsewhere for all commands
+              trust        Let the servers of a project folder run
+              doctor       Find out what is wrong, and how to put it right
+              explain      Explain a fault code
+              completions  Print completions for a shell
 
-        Options:
-              --config <FILE>  A configuration file; may repeat, later ones win
-              --json           Print JSON for programs
-              --url <URL>      A running gateway to talk to; TOOLBOOTH_TOKEN is its
-                               token
-          -h, --help           Print help
-          -V, --version        Print version
+            Options:
+                  --config <FILE>   A configuration file; may repeat, later ones win
+                  --json            Print JSON for programs
+                  --url <URL>       A running gateway to talk to; TOOLBOOTH_TOKEN is its
+                                    token
+                  --persona <NAME>  A persona: a named, narrower view of the tools
+              -h, --help            Print help
+              -V, --version         Print version
 
-        More options of every command:
-          --config-dir DIR         A folder with mcp.json, toolbooth.* and llmconfig.yml
-          --config-overrides DIR   A folder laid over --config-dir
-          --mcp-config FILE        A file of servers
-          --llm-config FILE        A file about the language model
-          --env-file FILE          Variables, loaded first
-          --data-dir DIR           Where state is kept
-          --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
+            More options of every command:
+              --config-dir DIR         A folder with mcp.json, toolbooth.* and llmconfig.yml
+              --config-overrides DIR   A folder laid over --config-dir
+              --mcp-config FILE        A file of servers
+              --llm-config FILE        A file about the language model
+              --env-file FILE          Variables, loaded first
+              --data-dir DIR           Where state is kept
+              --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
+              --token TOKEN            The token for --url; others can see it there,
+              TOOLBOOTH_TOKEN they cannot
 
-        Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 refused, 4 held, 5
-        gateway unreachable.
-    "#]],
+            Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 refused, 4 held, 5
+            gateway unreachable.
+        "#]],
     );
     world.check(
         "servers -h",
         expect![[r#"
-        List servers, look at one, connect, disconnect or restart it
+            List servers, look at one, connect, disconnect or restart it
 
-        Usage: toolbooth servers [OPTIONS]
-               toolbooth servers <COMMAND>
+            Usage: toolbooth servers [OPTIONS]
+                   toolbooth servers <COMMAND>
 
-        Commands:
-          list        List all servers (the default)
-          show        Show one server
-          connect     Connect a server now
-          disconnect  Disconnect a server until somebody asks for it
-          restart     Disconnect a server and connect it anew
-          logs        Show the last lines a server wrote to its standard error
+            Commands:
+              list        List all servers (the default)
+              show        Show one server
+              connect     Connect a server now
+              disconnect  Disconnect a server until somebody asks for it
+              restart     Disconnect a server and connect it anew
+              logs        Show the last lines a server wrote to its standard error
 
-        Options:
-              --config <FILE>  A configuration file; may repeat, later ones win
-              --json           Print JSON for programs
-              --url <URL>      A running gateway to talk to; TOOLBOOTH_TOKEN is its
-                               token
-          -h, --help           Print help
-    "#]],
+            Options:
+                  --config <FILE>   A configuration file; may repeat, later ones win
+                  --json            Print JSON for programs
+                  --url <URL>       A running gateway to talk to; TOOLBOOTH_TOKEN is its
+                                    token
+                  --persona <NAME>  A persona: a named, narrower view of the tools
+              -h, --help            Print help
+        "#]],
     );
     world.check(
         "call -h",
         expect![[r#"
-        Call a tool
+            Call a tool
 
-        Usage: toolbooth call [OPTIONS] <TOOL> [KEY=VALUE]...
+            Usage: toolbooth call [OPTIONS] <TOOL> [KEY=VALUE]...
 
-        Arguments:
-          <TOOL>          The tool, by the name `toolbooth tools list` shows
-          [KEY=VALUE]...  Its arguments; numbers, booleans, lists and objects by the
-                          tool's own schema
+            Arguments:
+              <TOOL>          The tool, by the name `toolbooth tools list` shows
+              [KEY=VALUE]...  Its arguments; numbers, booleans, lists and objects by the
+                              tool's own schema
 
-        Options:
-              --args <JSON|@FILE|->  Its arguments as a JSON object: the text itself,
-                                     @FILE, or - for standard input
-              --config <FILE>        A configuration file; may repeat, later ones win
-              --json                 Print JSON for programs
-              --url <URL>            A running gateway to talk to; TOOLBOOTH_TOKEN is
-                                     its token
-          -h, --help                 Print help
+            Options:
+                  --args <JSON|@FILE|->  Its arguments as a JSON object: the text itself,
+                                         @FILE, or - for standard input
+                  --config <FILE>        A configuration file; may repeat, later ones win
+                  --json                 Print JSON for programs
+                  --url <URL>            A running gateway to talk to; TOOLBOOTH_TOKEN is
+                                         its token
+                  --persona <NAME>       A persona: a named, narrower view of the tools
+              -h, --help                 Print help
 
-        For example:
-          toolbooth call demo_echo text='hello there'
-          toolbooth call demo_slow --args '{"milliseconds": 200}'
-          jq -n '{text: "hi"}' | toolbooth call demo_echo --args -
-    "#]],
+            For example:
+              toolbooth call demo_echo text='hello there'
+              toolbooth call demo_slow --args '{"milliseconds": 200}'
+              jq -n '{text: "hi"}' | toolbooth call demo_echo --args -
+        "#]],
     );
 }
 
