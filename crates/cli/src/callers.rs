@@ -1,5 +1,6 @@
 //! Who may call, by the settings: from `auth`, `groups`, `personas` and `compliance` to an identity.
 
+use crate::terms;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +149,7 @@ pub fn directory(loaded: &Loaded, http: Arc<dyn Http>) -> Result<Directory, Prob
         service,
         personas: personas(settings)?,
         levels: Levels::new(&rules.collect::<Vec<_>>()),
+        veil: terms::veil(settings)?,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::arguments::Global;
 use crate::failure::Failure;
+use crate::terms;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -183,7 +184,8 @@ pub async fn engine_of(
 ) -> Result<Arc<Engine>, Problem> {
     let settings = &loaded.settings;
     let options = Options { naming: naming(settings), max_call: settings.limits.max_call_seconds };
-    Engine::start(options, store, surroundings(settings, sources), plans)
+    let terms = terms::terms(settings)?;
+    Engine::start(options, terms, store, surroundings(settings, sources), plans)
         .await
         .map_err(|error| Problem::of(&error))
 }

@@ -15,6 +15,7 @@ mod progress;
 mod reach;
 mod remote;
 mod render;
+mod terms;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod permission;
 pub mod persona;
 pub mod plan;
+pub mod redact;
 pub mod schema;
 pub mod secret;
 pub mod server;

@@ -22,6 +22,11 @@ pub enum NameError {
 pub struct ServerName(Arc<str>);
 
 impl ServerName {
+    /// The name as shared text.
+    pub fn shared(&self) -> Arc<str> {
+        self.0.clone()
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -4,9 +4,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use toolbooth_core::call::Warning;
+use toolbooth_core::held::{HeldCall, HeldKind};
 use toolbooth_core::json::RawJson;
 use toolbooth_upstream::ResultStream;
 use toolbooth_wire::{Era, RpcError};
+use uuid::Uuid;
 
 /// What one look at a result showed, so that nobody has to look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,11 +100,39 @@ pub enum Answer {
         /// The server that asks.
         server: String,
     },
+    /// The call was not made yet: it waits for a person, or stands in a plan.
+    Held {
+        /// The held call.
+        id: Uuid,
+        /// What the model is told.
+        text: String,
+        /// Whether it is a step of a plan.
+        kind: HeldKind,
+    },
     /// The server's own error.
     Error(RpcError),
 }
 
 impl Answer {
+    /// A call that waits for a person longer than its client does.
+    pub(crate) fn held(held: &HeldCall) -> Self {
+        let text = format!(
+            "`{}` waits for approval as {id}. It was not run. Once somebody has approved it (`toolbooth approvals approve {id}`) it runs, and `toolbooth approvals show {id}` shows what came of it.",
+            held.exposed,
+            id = held.id
+        );
+        Self::Held { id: held.id, text, kind: HeldKind::Approval }
+    }
+
+    /// A call that became a step of a plan.
+    pub(crate) fn queued(held: &HeldCall, plan: Uuid, step: u32) -> Self {
+        let text = format!(
+            "queued as step {step} of plan {plan}. `{}` was not run and need not be called again: a person reads the plan and runs it.",
+            held.exposed
+        );
+        Self::Held { id: held.id, text, kind: HeldKind::Plan }
+    }
+
     /// The same answer, with warnings where it can carry them.
     pub(crate) fn warning(mut self, about: &[Warning]) -> Self {
         if let Self::Result { warnings, .. } = &mut self

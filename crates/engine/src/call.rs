@@ -1,12 +1,16 @@
 //! A call, from who asks to what came back. This is the product on one screen.
 //!
 //! The stages refine one value and each takes the one before, so their order is a property of the
-//! types: nothing reaches a server unsealed, and nothing is sealed unjudged.
+//! types: nothing reaches a server unsealed, and nothing is sealed unjudged. A call that a person
+//! approved is the same call again, walking every stage with a licence.
 
 use crate::answer::Answer;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
-use toolbooth_core::call::{Incoming, authorise, draft, judge, resolve, route};
+use crate::held::Asked;
+use crate::run::Run;
+use std::sync::Arc;
+use toolbooth_core::call::{Incoming, Judgement, authorise, draft, judge, resolve, route};
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{Progress, Round};
@@ -29,23 +33,47 @@ pub struct CallRequest {
 
 impl Engine {
     /// Makes a call. Dropping the future cancels it, down to the server, and that is recorded too.
-    pub async fn call(&self, request: CallRequest, link: &CallLink) -> Result<Answer, Problem> {
-        let CallRequest { incoming, round, progress, rounds, reading } = request;
-        let mut record = self.open_record(&incoming);
+    pub async fn call(self: &Arc<Self>, request: CallRequest, link: &CallLink) -> Result<Answer, Problem> {
+        let mut run = Run::open(self, &request.incoming);
+        let answer = self.walk(request, &mut run, link).await;
+        run.close(&answer).await;
+        answer
+    }
 
-        let gathered = self.gathered_for_tool(&incoming.name, &incoming.caller).await;
-        let resolved = resolve(incoming, &self.catalog()).map_err(|fault| gathered.explain(fault.into()))?;
-        let permitted = authorise(resolved)?;
-        let draft = draft(permitted)?;
-        let judged = judge(draft, self.policies())?;
-        let sealed = self.seal(judged)?;
+    /// The stages. Whatever ends a call ends it here, so that it is recorded in one place.
+    pub(crate) async fn walk(
+        self: &Arc<Self>,
+        request: CallRequest,
+        run: &mut Run,
+        link: &CallLink,
+    ) -> Result<Answer, Problem> {
+        let CallRequest { mut incoming, round, progress, rounds, reading } = request;
+        let terms = self.terms();
+        let sealed = loop {
+            let gathered = self.gathered_for_tool(&incoming.name, &incoming.caller).await;
+            let resolved =
+                resolve(incoming, &self.catalog()).map_err(|fault| gathered.explain(fault.into()))?;
+            let permitted = authorise(resolved)?;
+            let situation = self.memory().situation(&permitted, run.licence());
+            let draft = draft(permitted, situation)?;
+            run.drafted(&draft);
+            match judge(draft, &terms.policies)? {
+                Judgement::Run(judged) => break self.seal(judged)?,
+                Judgement::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
+                Judgement::Ask(waiting) => match Box::pin(self.ask_person(waiting, progress, link)).await? {
+                    Asked::Held(held) => return Ok(Answer::held(&held)),
+                    Asked::Run(approved) => incoming = run.licensed(*approved)?,
+                },
+            }
+        };
         let providers = route(&sealed);
 
-        // Warnings are written into a result, so it must be read.
-        let reading = if sealed.warnings().is_empty() { reading } else { Reading::Whole };
-        let answer = self.dispatch(&sealed, &providers, round, progress, rounds, reading, link).await;
-        let answer = answer.map(|answer| answer.warning(sealed.warnings()));
-        record.close(&answer);
-        answer
+        // What is to be kept or written into must be read.
+        let reading =
+            if run.is_licensed() || !sealed.warnings().is_empty() { Reading::Whole } else { reading };
+        let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
+        run.sealed(&sealed).await?;
+        let answer = self.dispatch(&sealed, &providers, round, progress, rounds, reading, link).await?;
+        Ok(answer.warning(sealed.warnings()).warning(run.warnings()))
     }
 }

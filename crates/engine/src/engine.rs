@@ -3,20 +3,25 @@
 use crate::cached;
 use crate::changes::Change;
 use crate::keeper::{CatalogKeeper, Part};
+use crate::memory::Memory;
 use crate::newcomers::Newcomers;
 use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing};
 use crate::record::Tally;
+use crate::roster::Roster;
 use crate::state::States;
 use crate::subscriptions::Subscriptions;
+use crate::terms::Terms;
+use crate::waiting_room::WaitingRoom;
 use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
+use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::inject::{Identity, McpData};
-use toolbooth_core::call::{CallFault, Injector, Judged, Moment, Policy, Sealed, seal};
-use toolbooth_core::catalog::{Catalog, ListKind, Naming};
+use toolbooth_core::call::{CallFault, Injector, Judged, Moment, Sealed, seal};
+use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_store::{Store, StoreError};
@@ -72,7 +77,11 @@ pub struct Engine {
     parts: mpsc::Sender<Part>,
     newcomers: Arc<Newcomers>,
     changes: broadcast::Sender<Change>,
-    policies: Vec<Box<dyn Policy>>,
+    terms: ArcSwap<Terms>,
+    memory: Memory,
+    waiting_room: Arc<WaitingRoom>,
+    roster: OnceLock<Weak<dyn Roster>>,
+    blank_call: AuditEntry,
     injectors: Vec<Box<dyn Injector>>,
     tally: Arc<Tally>,
     states: States,
@@ -105,10 +114,12 @@ impl Engine {
     /// Starts an engine: the cached catalog at once, servers on their way.
     pub async fn start(
         options: Options,
+        terms: Terms,
         store: Arc<dyn Store>,
         surroundings: Surroundings,
         plans: Vec<ServerPlan>,
     ) -> Result<Arc<Self>, StoreError> {
+        let memory = Memory::load(&*store).await?;
         let key = store.get_or_create_secret("request-state-key", &random_key).await?;
         let key: [u8; 32] = key.try_into().unwrap_or([0; 32]);
         let (events, news) = mpsc::channel(1024);
@@ -128,7 +139,11 @@ impl Engine {
             parts,
             newcomers: Arc::default(),
             changes,
-            policies: Vec::new(),
+            terms: ArcSwap::from_pointee(terms),
+            memory,
+            waiting_room: Arc::default(),
+            roster: OnceLock::new(),
+            blank_call: AuditEntry::new(0, "call", "", ""),
             injectors: vec![Box::new(Identity), Box::new(McpData::default())],
             tally: Arc::default(),
             states: States::new(&key),
@@ -324,8 +339,48 @@ impl Engine {
         &self.parking
     }
 
-    pub(crate) fn policies(&self) -> &[Box<dyn Policy>] {
-        &self.policies
+    /// The terms calls are made on.
+    pub fn terms(&self) -> arc_swap::Guard<Arc<Terms>> {
+        self.terms.load()
+    }
+
+    /// Puts other terms in force, for every call from now on.
+    pub fn set_terms(&self, terms: Terms) {
+        self.terms.store(Arc::new(terms));
+    }
+
+    /// Says who knows users that are not there. The first one stands.
+    pub fn set_roster(&self, roster: &Arc<dyn Roster>) {
+        let _ = self.roster.set(Arc::downgrade(roster));
+    }
+
+    pub(crate) fn roster(&self) -> Option<Arc<dyn Roster>> {
+        self.roster.get().and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    pub(crate) fn waiting_room(&self) -> &Arc<WaitingRoom> {
+        &self.waiting_room
+    }
+
+    /// The parts of an audit entry that all calls share, so that they are made once.
+    pub(crate) fn blank_call_entry(&self) -> AuditEntry {
+        self.blank_call.clone()
+    }
+
+    /// Accepts a tool as it is at its first use.
+    pub(crate) fn pin_first_use(&self, tool: &Tool) {
+        if let Some(pin) = self.memory.first_use(tool) {
+            let store = self.store.clone();
+            tokio::spawn(async move {
+                if let Err(error) = store.save_pins(vec![pin]).await {
+                    tracing::error!("a definition was not kept as accepted: {error}");
+                }
+            });
+        }
     }
 
     /// Stage 6: supplies what is the gateway's to give, by the catalog of this moment.

@@ -2,29 +2,44 @@
 //!
 //! Start reading at [`call`]. Knows neither axum nor clap.
 
+mod accounts;
 pub mod answer;
 mod cached;
 pub mod call;
 pub mod changes;
+mod clock;
 mod dispatch;
 pub mod engine;
+pub mod held;
 pub mod inquiry;
 mod keeper;
+mod later;
+mod memory;
 mod newcomers;
 pub mod parked;
 pub mod plan;
+pub mod planning;
+mod question;
 pub mod record;
+mod roster;
+mod run;
 pub mod state;
 mod subscriptions;
+pub mod terms;
 pub mod tokens;
+mod waiting_room;
 
 pub use answer::{Answer, ResultFacts};
 pub use call::CallRequest;
 pub use changes::Change;
 pub use dispatch::Rounds;
 pub use engine::{Engine, Options};
+pub use held::AnswerFault;
 pub use inquiry::Inquiry;
 pub use newcomers::Gathered;
 pub use plan::{ServerPlan, Standing};
+pub use planning::{Scope, StepReport, Steps};
+pub use roster::Roster;
 pub use subscriptions::SubscribeError;
+pub use terms::Terms;
 pub use tokens::{MadeToken, NewToken};

@@ -1,12 +1,9 @@
-//! Stage 10, record: every call leaves a trace, also the one whose caller hung up.
+//! How calls ended, in numbers.
 
 use crate::answer::Answer;
-use crate::engine::Engine;
 use serde::Serialize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-use toolbooth_core::call::Incoming;
+use std::time::Duration;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_upstream::connection::Progress;
 
@@ -18,6 +15,7 @@ pub struct Tally {
     refused: AtomicU64,
     failed: AtomicU64,
     cancelled: AtomicU64,
+    held: AtomicU64,
     microseconds: AtomicU64,
 }
 
@@ -34,11 +32,37 @@ pub struct TallyReport {
     pub failed: u64,
     /// Given up by the caller.
     pub cancelled: u64,
+    /// Held for a person.
+    pub held: u64,
     /// Time spent on all of them together.
     pub microseconds: u64,
 }
 
 impl Tally {
+    /// Counts a call that ended.
+    pub(crate) fn count(&self, answer: &Result<Answer, Problem>, took: Duration) {
+        let counter = match answer {
+            Ok(Answer::Result { facts, .. }) if facts.is_error => &self.tool_errors,
+            Ok(Answer::Result { .. } | Answer::Stream { .. } | Answer::InputRequired { .. }) => &self.done,
+            Ok(Answer::Held { .. }) => &self.held,
+            Ok(Answer::Error(_)) => &self.tool_errors,
+            Err(problem) if problem.blame == Blame::Caller => &self.refused,
+            Err(_) => &self.failed,
+        };
+        self.add(counter, took);
+    }
+
+    /// Counts a call whose caller hung up.
+    pub(crate) fn count_cancelled(&self, took: Duration) {
+        self.add(&self.cancelled, took);
+    }
+
+    fn add(&self, counter: &AtomicU64, took: Duration) {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let spent = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.microseconds.fetch_add(spent, Ordering::Relaxed);
+    }
+
     /// The tally now.
     pub fn report(&self) -> TallyReport {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -48,53 +72,8 @@ impl Tally {
             refused: read(&self.refused),
             failed: read(&self.failed),
             cancelled: read(&self.cancelled),
+            held: read(&self.held),
             microseconds: read(&self.microseconds),
-        }
-    }
-}
-
-/// The record of one call. If it is dropped unclosed, the caller hung up.
-#[derive(Debug)]
-pub struct Record {
-    tally: Arc<Tally>,
-    started: Instant,
-    closed: bool,
-}
-
-impl Engine {
-    /// Opens the record of a call.
-    pub(crate) fn open_record(&self, incoming: &Incoming) -> Record {
-        tracing::trace!(tool = %incoming.name, user = %incoming.caller.user, "a call came in");
-        Record { tally: self.tally().clone(), started: Instant::now(), closed: false }
-    }
-}
-
-impl Record {
-    /// Notes how the call ended.
-    pub fn close(&mut self, answer: &Result<Answer, Problem>) {
-        let counter = match answer {
-            Ok(Answer::Result { facts, .. }) if facts.is_error => &self.tally.tool_errors,
-            Ok(Answer::Result { .. }) => &self.tally.done,
-            Ok(Answer::Stream { .. } | Answer::InputRequired { .. }) => &self.tally.done,
-            Ok(Answer::Error(_)) => &self.tally.tool_errors,
-            Err(problem) if problem.blame == Blame::Caller => &self.tally.refused,
-            Err(_) => &self.tally.failed,
-        };
-        self.finish(counter);
-        self.closed = true;
-    }
-
-    fn finish(&self, counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
-        let spent = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.tally.microseconds.fetch_add(spent, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Record {
-    fn drop(&mut self) {
-        if !self.closed {
-            self.finish(&self.tally.cancelled);
         }
     }
 }

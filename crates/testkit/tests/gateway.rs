@@ -6,12 +6,12 @@
 mod admission;
 #[path = "gateway/agreements.rs"]
 mod agreements;
-#[path = "gateway/cold.rs"]
-mod cold;
 #[path = "gateway/arguments.rs"]
 mod arguments;
 #[path = "gateway/callers.rs"]
 mod callers;
+#[path = "gateway/cold.rs"]
+mod cold;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]

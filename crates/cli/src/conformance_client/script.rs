@@ -16,7 +16,7 @@ use toolbooth_upstream::peer::Reading;
 
 /// A client of the engine.
 struct Client<'a> {
-    engine: &'a Engine,
+    engine: &'a Arc<Engine>,
     caller: Arc<Caller>,
     facts: Arc<ClientFacts>,
 }
@@ -25,7 +25,7 @@ struct Client<'a> {
 type Wish = (String, Value);
 
 /// Plays a scenario with a connected engine.
-pub(super) async fn play(engine: &Engine, scene: &Scene) -> Result<(), Problem> {
+pub(super) async fn play(engine: &Arc<Engine>, scene: &Scene) -> Result<(), Problem> {
     let facts = ClientFacts { capabilities: person::capabilities(), ..ClientFacts::default() };
     let client = Client { engine, caller: Arc::new(Caller::owner("conformance")), facts: Arc::new(facts) };
     for (name, arguments) in client.calls(scene) {
@@ -135,7 +135,7 @@ fn report(method: &str, name: &str, answer: &Answer) {
     match answer {
         Answer::Error(error) => tracing::info!("{method} `{name}`: error {}: {}", error.code, error.message),
         Answer::Result { result, .. } => tracing::info!("{method} `{name}`: {result}"),
-        Answer::Stream { .. } | Answer::InputRequired { .. } => {
+        Answer::Stream { .. } | Answer::InputRequired { .. } | Answer::Held { .. } => {
             tracing::info!("{method} `{name}`: unfinished")
         }
     }

@@ -51,16 +51,7 @@ pub fn draft(permitted: Permitted, situation: Situation) -> Result<Draft, CallFa
             return Err(CallFault::ArgumentsNotObject { name: incoming.name, found });
         }
     };
-    let schema = tool.public_schema().map_err(|fault| CallFault::UnusableSchema {
-        name: tool.exposed.to_string(),
-        reason: fault.to_string(),
-    })?;
-    let mut warnings = Vec::new();
-    let arguments = filter(&arguments, &tool, schema, &mut warnings)?;
-    let objections = schema.objections(&arguments);
-    if !objections.is_empty() {
-        return Err(CallFault::InvalidArguments { name: tool.exposed.to_string(), objections });
-    }
+    let (arguments, warnings) = check(&tool, &arguments)?;
     Ok(Draft {
         caller: incoming.caller,
         client: incoming.client,
@@ -71,6 +62,35 @@ pub fn draft(permitted: Permitted, situation: Situation) -> Result<Draft, CallFa
         warnings,
         meta: incoming.meta,
     })
+}
+
+/// Checks arguments that somebody wrote in place of the caller's: nothing may be left out of them.
+pub fn check_edit(tool: &Tool, arguments: &RawJson) -> Result<(), CallFault> {
+    let wrong = |pointer: String, expected: String| {
+        let objections = vec![Objection { pointer, expected }];
+        Err(CallFault::InvalidArguments { name: tool.exposed.to_string(), objections })
+    };
+    if !arguments.is_object() {
+        return wrong(String::new(), "an object".into());
+    }
+    match check(tool, arguments)?.1.first() {
+        Some(warning) => wrong(String::new(), warning.to_string()),
+        None => Ok(()),
+    }
+}
+
+fn check(tool: &Tool, arguments: &RawJson) -> Result<(RawJson, Vec<Warning>), CallFault> {
+    let schema = tool.public_schema().map_err(|fault| CallFault::UnusableSchema {
+        name: tool.exposed.to_string(),
+        reason: fault.to_string(),
+    })?;
+    let mut warnings = Vec::new();
+    let arguments = filter(arguments, tool, schema, &mut warnings)?;
+    let objections = schema.objections(&arguments);
+    if !objections.is_empty() {
+        return Err(CallFault::InvalidArguments { name: tool.exposed.to_string(), objections });
+    }
+    Ok((arguments, warnings))
 }
 
 /// Leaves out what the tool does not take from callers. If nothing is, the text stays the very same.

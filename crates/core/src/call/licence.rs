@@ -1,13 +1,13 @@
 //! A person's yes, bound to one call: the same tool in the same version with the same arguments.
 
 use super::draft::Draft;
-use crate::held::{HeldCall, HeldKind, HeldState};
+use crate::held::{Answerer, HeldCall, HeldKind, HeldState};
 use crate::json::RawJson;
 use sha2::{Digest, Sha256};
 
 /// In what capacity somebody answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capacity {
+enum Capacity {
     /// As the caller.
     Caller,
     /// As somebody who answers for others.
@@ -25,7 +25,12 @@ pub struct Licence {
 
 impl Licence {
     /// The licence of a held call, if it is approved and claimed and has not ended.
-    pub fn of(held: &HeldCall, capacity: Capacity) -> Option<Self> {
+    pub fn of(held: &HeldCall) -> Option<Self> {
+        // Only an approver could have answered what was for approvers alone.
+        let capacity = match held.answerer {
+            Answerer::ApproverOnly => Capacity::Approver,
+            Answerer::CallerOrApprover => Capacity::Caller,
+        };
         (held.state == HeldState::Approved && held.claimed_ms.is_some()).then(|| Self {
             kind: held.kind,
             capacity,
@@ -36,7 +41,7 @@ impl Licence {
 
     /// Whether this is the call that was approved.
     pub(super) fn is_for(&self, draft: &Draft) -> bool {
-        self.digest == draft.tool.digest && self.arguments_sha256 == fingerprint(&draft.arguments)
+        self.digest == *draft.tool.digest() && self.arguments_sha256 == fingerprint(&draft.arguments)
     }
 
     pub(super) fn is_approvers(&self) -> bool {

@@ -19,10 +19,10 @@ mod tests;
 mod warning;
 
 pub use authorise::{Permitted, authorise};
-pub use draft::{Draft, draft};
+pub use draft::{Draft, check_edit, draft};
 pub use fault::CallFault;
 pub use inject::{InjectionContext, Injector, Moment};
-pub use licence::{Capacity, Licence, fingerprint};
+pub use licence::{Licence, fingerprint};
 pub use policy::{Judged, Judgement, Policy, Verdict, Waiting, judge};
 pub use resolve::{Incoming, Resolved, resolve};
 pub use route::{Provider, route};

@@ -366,7 +366,8 @@ fn drafting_and_sealing_a_small_call_is_cheap() {
             };
             let permitted = authorise(resolve(incoming, &world.catalog).expect("found")).expect("permitted");
             let start = std::time::Instant::now();
-            let judged = run(judge(draft(permitted, Situation::default()).expect("drafted"), &[]).expect("judged"));
+            let judged =
+                run(judge(draft(permitted, Situation::default()).expect("drafted"), &[]).expect("judged"));
             let moment = Moment { catalog: &world.catalog, call_id: &|| "c1".to_owned() };
             let sealed = seal(judged, &world.injectors, &moment).expect("sealed");
             spent += start.elapsed();

@@ -16,6 +16,8 @@ pub enum Warning {
     Reserved(String),
     /// The argument's name looks like one that is the gateway's to give.
     LookAlike(String),
+    /// Whoever approved the call changed its arguments, to these.
+    Edited(String),
     /// There were more.
     More(usize),
 }
@@ -43,6 +45,7 @@ impl fmt::Display for Warning {
             Self::LookAlike(name) => {
                 write!(f, "argument {name:?} was dropped: it looks like one that the gateway supplies")
             }
+            Self::Edited(arguments) => write!(f, "approved with other arguments: {arguments}"),
             Self::More(count) => write!(f, "{count} more arguments were dropped"),
         }
     }

@@ -8,7 +8,6 @@ use crate::schema::{self, Patterns};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
@@ -224,10 +223,10 @@ fn write_tools(
                 name: candidate.own.into(),
                 exposed: exposed.into(),
                 definition: RawJson::trusted(text.slice(range)),
-                digest: Sha256::digest(candidate.source.as_bytes()).into(),
                 injected: candidate.injected,
                 needs_approval: candidate.needs_approval,
                 effect: OnceLock::new(),
+                digest: OnceLock::new(),
                 schema: OnceLock::new(),
             })
         })

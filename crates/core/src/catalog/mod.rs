@@ -1,6 +1,7 @@
 //! The catalog: what all servers offer, as one immutable snapshot.
 
 mod admission;
+mod digest;
 mod hidden;
 mod index;
 mod listing;

@@ -38,14 +38,14 @@ pub struct Tool {
     pub exposed: Box<str>,
     /// The definition clients see: the server's, under the exposed name, without what the gateway supplies.
     pub definition: RawJson,
-    /// SHA-256 of the definition as the server sent it.
-    pub digest: [u8; 32],
     /// The arguments it declares that the gateway supplies or completes; most tools have none.
     pub injected: Option<Box<Injected>>,
     /// Whether its server's `require_approval` names it.
     pub needs_approval: bool,
     /// What it does to the world, found out when somebody first asks.
     pub(super) effect: OnceLock<Effect>,
+    /// What its definition means, worked out when somebody first asks.
+    pub(super) digest: OnceLock<[u8; 32]>,
     /// The schema clients see, compiled when the tool is first called.
     pub(super) schema: OnceLock<Box<Result<PublicSchema, SchemaFault>>>,
 }
@@ -59,10 +59,10 @@ impl Tool {
             name: name.into(),
             exposed: exposed.into(),
             definition: RawJson::empty_object(),
-            digest: [0; 32],
             injected: None,
             needs_approval: false,
             effect: OnceLock::new(),
+            digest: OnceLock::new(),
             schema: OnceLock::new(),
         }
     }
@@ -70,6 +70,14 @@ impl Tool {
     /// The server's name.
     pub fn server_name(&self) -> &ServerName {
         &self.server.name
+    }
+
+    /// What its definition means, as one number: another number is another tool to those who accepted it.
+    pub fn digest(&self) -> &[u8; 32] {
+        self.digest.get_or_init(|| {
+            let hidden = self.injected.as_ref().map(|injected| format!("{injected:?}")).unwrap_or_default();
+            super::digest::of(&self.name, &self.definition, &hidden)
+        })
     }
 
     /// What it does to the world.

@@ -5,6 +5,7 @@ use super::service::GroupService;
 use super::{Claimed, is_name};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use toolbooth_core::call::policy::RuleBook;
 use toolbooth_core::caller::{Admin, Caller, Groups, Standing};
 use toolbooth_core::compliance::Levels;
 use toolbooth_core::permission::{Permission, on_persona};
@@ -25,6 +26,8 @@ pub struct Directory {
     pub personas: Personas,
     /// Levels of data.
     pub levels: Levels,
+    /// The operator's rules, where any of them hides anything.
+    pub veil: Option<Arc<RuleBook>>,
 }
 
 /// Whether two directories give anybody other rights.
@@ -42,7 +45,9 @@ impl Directory {
         let same = self.groups_of == other.groups_of
             && self.admin_group == other.admin_group
             && self.personas == other.personas
-            && self.named == other.named;
+            && self.named == other.named
+            && self.veil.is_none()
+            && other.veil.is_none();
         if same { Difference::None } else { Difference::Some }
     }
 
@@ -77,6 +82,7 @@ impl Directory {
             groups: Groups::Named(Arc::new(groups)),
             admin,
             persona: None,
+            veil: self.veil.clone(),
             compliance_level: level.map(|name| self.levels.level(name)),
             session: None,
             standing: Standing::Guest,
@@ -92,7 +98,7 @@ impl Directory {
         level: Option<&str>,
     ) -> Result<Arc<Caller>, Unidentified> {
         let compliance_level = level.map(|name| self.levels.level(name));
-        self.dress(Caller { compliance_level, ..owner.clone() }, persona)
+        self.dress(Caller { compliance_level, veil: self.veil.clone(), ..owner.clone() }, persona)
     }
 
     /// The same caller through another persona; whoever wears one already keeps to it.

@@ -3,6 +3,7 @@
 //! Every door hands in what it has (headers, or that it is the local socket) and gets a caller or a
 //! refusal. Who the user is comes from the mode, what the user may see from the directory.
 
+mod absent;
 mod bearer;
 mod directory;
 pub mod jwt;
@@ -20,6 +21,7 @@ pub use refusal::Unidentified;
 pub use service::GroupService;
 pub use token::TokenBook;
 
+use absent::Acquaintances;
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use remember::Remembered;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::broadcast;
 use toolbooth_core::caller::Caller;
+use toolbooth_core::token::TokenRecord;
 
 /// The header by which a caller picks a persona.
 pub const PERSONA_HEADER: &str = "x-toolbooth-persona";
@@ -96,6 +99,7 @@ pub struct Identity {
     owner: Arc<Caller>,
     directory: ArcSwap<Directory>,
     remembered: Remembered,
+    acquainted: Acquaintances,
     taken_back: broadcast::Sender<Arc<str>>,
     /// How the gateway describes itself to clients that look for a way in.
     pub resource: Resource,
@@ -110,6 +114,7 @@ impl Identity {
             owner: Arc::new(Caller::owner(operator)),
             directory: ArcSwap::from_pointee(directory),
             remembered: Remembered::default(),
+            acquainted: Acquaintances::default(),
             taken_back: broadcast::channel(64).0,
             resource,
         }
@@ -147,9 +152,10 @@ impl Identity {
     ) -> Result<Arc<Caller>, Unidentified> {
         let wish = Wish::of(knock)?;
         if matches!(self.mode, Mode::Local) {
+            let directory = self.directory.load();
             return match wish {
-                Wish { persona: None, level: None } => Ok(self.owner.clone()),
-                wish => self.directory.load().grant_owner(&self.owner, wish.persona, wish.level),
+                Wish { persona: None, level: None } if directory.veil.is_none() => Ok(self.owner.clone()),
+                wish => directory.grant_owner(&self.owner, wish.persona, wish.level),
             };
         }
         let (kind, shown) = match (knock, &self.mode) {
@@ -169,10 +175,39 @@ impl Identity {
             _ => Claimed { user: shown.to_owned(), ..Claimed::default() },
         };
         let until = claimed.until;
+        self.acquainted.note(&claimed);
         let directory = self.directory.load_full();
         let caller = directory.grant(claimed, wish.persona, wish.level).await?;
         self.remembered.put(key, &caller, until, since);
         Ok(caller)
+    }
+
+    /// A user who is not there, with the rights they have now; `tokens` are the gateway's own.
+    pub(crate) async fn absent(
+        &self,
+        user: &str,
+        persona: Option<&str>,
+        tokens: &[TokenRecord],
+    ) -> Result<Arc<Caller>, Unidentified> {
+        let now = SystemTime::now();
+        let named = || Claimed { user: user.to_owned(), ..Claimed::default() };
+        let claimed = match &self.mode {
+            Mode::Local if *user == *self.operator => {
+                return self.directory.load().grant_owner(&self.owner, persona, None);
+            }
+            Mode::Local => return Err(Unidentified::Refused),
+            Mode::Header(_) => named(),
+            Mode::Token => token::standing_of(user, tokens, now)
+                .or_else(|| (*user == *self.operator).then(named))
+                .ok_or(Unidentified::Refused)?,
+            Mode::Jwt(_) => self
+                .acquainted
+                .claim(user, now)
+                .or_else(|| (*user == *self.operator).then(named))
+                .ok_or(Unidentified::Refused)?,
+        };
+        let directory = self.directory.load_full();
+        directory.grant(claimed, persona, None).await
     }
 
     /// The same caller through another persona, for requests that name one later than their headers do.

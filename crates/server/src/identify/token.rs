@@ -22,6 +22,18 @@ impl TokenBook for Engine {
     }
 }
 
+/// What the tokens of a user that still count say together; nothing, if none does.
+pub(super) fn standing_of(user: &str, tokens: &[TokenRecord], now: SystemTime) -> Option<Claimed> {
+    let now_ms =
+        i64::try_from(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
+    let mut live =
+        tokens.iter().filter(|token| token.user == user && token.standing(now_ms) == TokenStanding::Live);
+    let first = live.next()?;
+    let mut groups = first.groups.clone();
+    groups.extend(live.flat_map(|token| token.groups.iter().cloned()));
+    Some(Claimed { user: user.to_owned(), groups, ..Claimed::default() })
+}
+
 /// Whose a token is, if it still counts.
 pub(super) async fn check(
     book: &dyn TokenBook,

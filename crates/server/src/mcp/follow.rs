@@ -273,6 +273,16 @@ impl Following {
             Ok(Answer::Stream { stream, era }) => {
                 Final::Stream(stream, translate::stream_prefix(era, &self.client))
             }
+            Ok(Answer::Held { id, text, kind }) => {
+                let result = translate::held(id, &text, kind);
+                Final::Result(translate::result(
+                    &result,
+                    Era::Legacy,
+                    ResultFacts { has_extras: true, ..ResultFacts::default() },
+                    &self.client,
+                    self.method,
+                ))
+            }
             Ok(Answer::Error(error)) => Final::Error(translate::error(error, &self.client, self.method)),
             Ok(Answer::InputRequired { requests, state, .. }) => {
                 let state = state.map(|state| state.to_string());

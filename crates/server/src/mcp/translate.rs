@@ -4,6 +4,7 @@ use super::client::Client;
 use bytes::Bytes;
 use toolbooth_core::call::Warning;
 use toolbooth_core::fault::Problem;
+use toolbooth_core::held::HeldKind;
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
 use toolbooth_engine::ResultFacts;
 use toolbooth_upstream::peer::Reading;
@@ -12,6 +13,7 @@ use toolbooth_wire::codes::{
 };
 use toolbooth_wire::meta::strip_modern;
 use toolbooth_wire::{Era, Revision};
+use uuid::Uuid;
 
 /// What ends a list for modern clients: fresh for a while, for this caller alone, and from whom. Ready bytes,
 /// as the list before it.
@@ -196,6 +198,16 @@ fn failed_result(problem: &Problem) -> RawJson {
         "content": [{"type": "text", "text": problem.sentence()}],
         "isError": true,
         "_meta": {"toolbooth/fault": {"code": problem.code, "blame": problem.blame.as_str()}},
+    }))
+}
+
+/// What a model is told of a call that was not made yet. A step of a plan is as it should be; a call that
+/// waits is not done, and a model should not go on as if it were.
+pub fn held(id: Uuid, text: &str, kind: HeldKind) -> RawJson {
+    RawJson::from_value(&serde_json::json!({
+        "content": [{ "type": "text", "text": text }],
+        "isError": kind == HeldKind::Approval,
+        "_meta": { "toolbooth/held": { "id": id.to_string(), "kind": kind.as_str() } },
     }))
 }
 

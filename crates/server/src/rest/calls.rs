@@ -6,7 +6,9 @@ use super::who::{Who, through};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolbooth_core::call::{Incoming, Warning};
@@ -38,6 +40,17 @@ pub struct CallView {
     pub warnings: Vec<Warning>,
 }
 
+/// A call that was not made yet.
+#[derive(Debug, Serialize)]
+pub struct HeldView {
+    /// The held call.
+    pub held: String,
+    /// Why it is held: `approval` or `plan`.
+    pub kind: &'static str,
+    /// What to do about it.
+    pub message: String,
+}
+
 fn bad_body(message: String) -> Problem {
     Problem {
         code: "request.bad-body",
@@ -53,7 +66,7 @@ pub async fn call(
     Who(caller): Who,
     Path(name): Path<String>,
     body: Bytes,
-) -> Result<Json<CallView>, ProblemDocument> {
+) -> Result<Response, ProblemDocument> {
     let body = if body.is_empty() {
         CallBody::default()
     } else {
@@ -76,7 +89,12 @@ pub async fn call(
     };
     match rest.door.engine.call(request, &CallLink::silent()).await? {
         Answer::Result { result, warnings, .. } => {
-            Ok(Json(CallView { result: toolbooth_wire::meta::strip_modern(&result), warnings }))
+            let result = toolbooth_wire::meta::strip_modern(&result);
+            Ok(Json(CallView { result, warnings }).into_response())
+        }
+        Answer::Held { id, text, kind } => {
+            let held = HeldView { held: id.to_string(), kind: kind.as_str(), message: text };
+            Ok((StatusCode::ACCEPTED, Json(held)).into_response())
         }
         Answer::Error(error) => Err(Problem {
             code: "call.server-error",
@@ -93,7 +111,7 @@ pub async fn call(
             }
             text.pop(); // The closing brace of the envelope.
             let result = RawJson::parse(text).map_err(|error| bad_body(error.to_string()))?;
-            Ok(Json(CallView { result, warnings: Vec::new() }))
+            Ok(Json(CallView { result, warnings: Vec::new() }).into_response())
         }
         Answer::InputRequired { server, .. } => Err(Problem {
             code: "call.needs-client",

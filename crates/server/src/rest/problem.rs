@@ -13,12 +13,17 @@ impl From<Problem> for ProblemDocument {
         let status = match (problem.code, problem.blame) {
             (
                 "call.unknown-tool" | "server.unknown" | "token.unknown" | "tool.unknown"
-                | "request.not-found",
+                | "request.not-found" | "approval.unknown" | "plan.unknown" | "plan.no-such-step"
+                | "consent.unknown",
                 _,
             ) => StatusCode::NOT_FOUND,
             ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {
                 StatusCode::FORBIDDEN
             }
+            ("call.rejected" | "call.approval-timeout" | "approval.not-yours" | "call.rights-gone", _) => {
+                StatusCode::FORBIDDEN
+            }
+            ("call.already-decided" | "call.answer-too-late" | "call.already-run", _) => StatusCode::CONFLICT,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
             (_, Blame::Caller) => StatusCode::BAD_REQUEST,
             (_, Blame::Upstream) => StatusCode::BAD_GATEWAY,

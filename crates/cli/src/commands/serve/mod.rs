@@ -20,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_engine::Roster;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, Reload, Rest};
 use toolbooth_server::{Doors, Staff, listen};
@@ -113,6 +114,9 @@ async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Ou
     let engine = gateway::engine_of(&loaded, &sources, store, plans).await.map_err(Failure::failed)?;
     let stop = CancellationToken::new();
     let door = gateway::door(engine.clone(), &settings, identity, stop.clone());
+    let roster: Arc<dyn Roster> = door.clone();
+    engine.set_roster(&roster);
+    engine.take_over().await;
     let presence = Presence {
         url: format!("http://{address}"),
         pid: std::process::id(),
@@ -168,12 +172,18 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
     }
 }
 
+/// Puts away what nobody needs any more.
 async fn sweep(door: Arc<Door>, stop: CancellationToken) {
-    let mut often = tokio::time::interval(Duration::from_secs(60));
+    let mut often = tokio::time::interval(Duration::from_secs(10));
+    let mut seldom = tokio::time::interval(Duration::from_secs(600));
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = often.tick() => door.sweep(),
+            _ = often.tick() => {
+                door.sweep();
+                door.engine.sweep_held().await;
+            }
+            _ = seldom.tick() => door.engine.purge().await,
         }
     }
 }

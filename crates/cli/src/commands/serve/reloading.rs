@@ -1,6 +1,6 @@
 //! Reading the configuration again: on request, on a signal, and when a file changes.
 
-use crate::{callers, gateway};
+use crate::{callers, gateway, terms};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
@@ -58,9 +58,11 @@ pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
                     Problem::of(&failure)
                 })?;
             watched.set(loaded.files.clone());
+            let terms = terms::terms(&loaded.settings)?;
             let directory = callers::directory(&loaded, Arc::new(Fetch::default()))?;
             let engine = &door.engine;
             let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
+            engine.set_terms(terms);
             // Groups and personas follow the file; how callers are recognised does not, until the next start.
             if door.identity.set_directory(directory) == Difference::Some {
                 engine.announce_all_lists();

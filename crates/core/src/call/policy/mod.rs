@@ -106,19 +106,24 @@ pub enum Judgement {
 pub fn judge(draft: Draft, policies: &[Box<dyn Policy>]) -> Result<Judgement, CallFault> {
     let licence = draft.situation.licence.as_ref().filter(|licence| licence.is_for(&draft));
     let mut strictest = Verdict::Run;
+    // A step of a plan is decided by whoever would have to be asked about it.
+    let mut decider = Answerer::CallerOrApprover;
     for policy in policies {
         let verdict = policy.judge(&draft);
-        let covered = licence.is_some_and(|licence| covers(licence, &verdict));
-        if !covered && verdict.strictness() > strictest.strictness() {
+        if licence.is_some_and(|licence| covers(licence, &verdict)) {
+            continue;
+        }
+        if let Verdict::Ask { answerer: Answerer::ApproverOnly, .. } = verdict {
+            decider = Answerer::ApproverOnly;
+        }
+        if verdict.strictness() > strictest.strictness() {
             strictest = verdict;
         }
     }
     match strictest {
         Verdict::Run => Ok(Judgement::Run(Judged(draft))),
         Verdict::Ask { reason, answerer } => Ok(Judgement::Ask(Waiting { draft, reason, answerer })),
-        Verdict::Queue { reason } => {
-            Ok(Judgement::Queue(Waiting { draft, reason, answerer: Answerer::CallerOrApprover }))
-        }
+        Verdict::Queue { reason } => Ok(Judgement::Queue(Waiting { draft, reason, answerer: decider })),
         Verdict::Refuse { reason } => {
             Err(CallFault::Refused { name: draft.tool.exposed.to_string(), reason })
         }

@@ -29,6 +29,8 @@ impl Policy for PlanMode {
         if draft.situation.plan.is_none() || self.0.lets_pass(draft.tool.effect()) {
             return Verdict::Run;
         }
-        Verdict::Queue { reason: format!("plan mode is on and `{}` may change something", draft.tool.exposed) }
+        Verdict::Queue {
+            reason: format!("plan mode is on and `{}` may change something", draft.tool.exposed),
+        }
     }
 }

@@ -130,7 +130,9 @@ impl Rule {
 
     /// Whether it can hide a tool from lists: it depends on the caller and the tool alone.
     fn hides(&self) -> bool {
-        self.effect == RuleEffect::Hide && self.arguments.is_empty() && !matches!(self.subject, Subject::Client(_))
+        self.effect == RuleEffect::Hide
+            && self.arguments.is_empty()
+            && !matches!(self.subject, Subject::Client(_))
     }
 
     fn is_about_caller(&self, caller: &Caller) -> bool {
@@ -170,7 +172,9 @@ impl Rule {
             let fields = tool.server.tools.overrides.get(&*tool.name);
             let tags = fields.and_then(|fields| fields.get("capabilities")).and_then(|tags| tags.as_array());
             let has = |tag: &String| {
-                tags.is_some_and(|tags| tags.iter().any(|own| own.as_str().is_some_and(|own| same_tag(own, tag))))
+                tags.is_some_and(|tags| {
+                    tags.iter().any(|own| own.as_str().is_some_and(|own| same_tag(own, tag)))
+                })
             };
             self.capabilities.iter().any(has)
         }
@@ -261,6 +265,12 @@ impl RuleBook {
                 && rule.is_about_tool(&draft.tool)
                 && rule.fits_arguments(&draft.arguments)
         })
+    }
+}
+
+impl Policy for std::sync::Arc<RuleBook> {
+    fn judge(&self, draft: &Draft) -> Verdict {
+        Policy::judge(&**self, draft)
     }
 }
 

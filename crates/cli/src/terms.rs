@@ -1,0 +1,83 @@
+//! The terms of a configuration: its policies, and what its rules hide.
+
+use std::sync::Arc;
+use toolbooth_config::Settings;
+use toolbooth_config::settings::{AskDefault, AuthMode, Consent, Effect, OnChange, PlanReads, Rule, Subject};
+use toolbooth_core::call::Policy;
+use toolbooth_core::call::policy::{self, RuleBook};
+use toolbooth_core::fault::Problem;
+use toolbooth_engine::Terms;
+
+/// The terms that the settings name.
+pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
+    let local = settings.auth.mode == AuthMode::Local;
+    let mut policies: Vec<Box<dyn Policy>> = vec![Box::new(policy::AskFirst)];
+    let default = match settings.approval.default {
+        AskDefault::Never => policy::DefaultAsk::Never,
+        AskDefault::Writes => policy::DefaultAsk::Writes,
+        AskDefault::Always => policy::DefaultAsk::Always,
+    };
+    if default != policy::DefaultAsk::Never {
+        policies.push(Box::new(default));
+    }
+    let consent = settings.policy.consent.unwrap_or(if local { Consent::Client } else { Consent::Gateway });
+    if consent == Consent::Gateway {
+        policies.push(Box::new(policy::AskForConsent));
+    }
+    policies.push(Box::new(policy::ChangedTool(match settings.policy.on_change {
+        OnChange::Allow => policy::OnChange::Allow,
+        OnChange::Ask => policy::OnChange::Ask,
+        OnChange::Block => policy::OnChange::Block,
+    })));
+    let reads =
+        settings.policy.plan.reads.unwrap_or(if local { PlanReads::Names } else { PlanReads::Trusted });
+    policies.push(Box::new(policy::PlanMode(match reads {
+        PlanReads::Names => policy::PlanReads::Names,
+        PlanReads::Trusted => policy::PlanReads::Trusted,
+    })));
+    policies.push(Box::new(rules(settings)?));
+    Ok(Terms {
+        policies,
+        expires: settings.approval.expires_seconds,
+        wait: settings.approval.wait_seconds,
+        approvers: settings.approval.approvers.clone(),
+    })
+}
+
+/// The rules that hide tools from callers, where there are any.
+pub fn veil(settings: &Settings) -> Result<Option<Arc<RuleBook>>, Problem> {
+    let rules = rules(settings)?;
+    Ok(rules.hides_anything().then_some(rules))
+}
+
+fn rules(settings: &Settings) -> Result<Arc<RuleBook>, Problem> {
+    let layers = settings.policy.layers.iter().map(|layer| {
+        let rules = layer.rules.iter().map(rule).collect::<Result<Vec<_>, _>>();
+        rules.map(policy::Layer)
+    });
+    let layers = layers.collect::<Result<Vec<_>, _>>().map_err(|fault| Problem::of(&fault))?;
+    RuleBook::new(layers).map(Arc::new).map_err(|fault| Problem::of(&fault))
+}
+
+fn rule(rule: &Rule) -> Result<policy::Rule, policy::RuleFault> {
+    let subject = match &rule.subject {
+        Subject::Everybody => policy::Subject::Everybody,
+        Subject::Group(name) => policy::Subject::Group(name.clone()),
+        Subject::User(name) => policy::Subject::User(name.clone()),
+        Subject::Persona(name) => policy::Subject::Persona(name.clone()),
+        Subject::Client(name) => policy::Subject::Client(name.clone()),
+    };
+    let effect = match rule.effect {
+        Effect::Allow => policy::RuleEffect::Allow,
+        Effect::Ask => policy::RuleEffect::Ask,
+        Effect::Plan => policy::RuleEffect::Plan,
+        Effect::Deny => policy::RuleEffect::Deny,
+        Effect::Hide => policy::RuleEffect::Hide,
+    };
+    let tools = policy::ToolMatch {
+        names: rule.tools.names.clone(),
+        capabilities: rule.tools.capability.clone(),
+        side_effects: rule.tools.side_effects.clone(),
+    };
+    policy::Rule::new(subject, tools, rule.arguments.clone(), effect, rule.reason.clone())
+}

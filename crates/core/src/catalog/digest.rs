@@ -1,0 +1,85 @@
+//! What a tool's definition means, as one number: the order of keys and the spelling of numbers and
+//! strings make no difference, anything else does.
+
+use crate::json::RawJson;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// The digest of a definition under a server's own name for the tool, and of what clients do not see.
+pub(super) fn of(own_name: &str, definition: &RawJson, hidden: &str) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    text(&mut hash, own_name);
+    text(&mut hash, hidden);
+    match definition.read::<Value>() {
+        Ok(Value::Object(mut members)) => {
+            members.remove("name");
+            value(&mut hash, &Value::Object(members));
+        }
+        // A definition is an object; whatever else this is, it is only equal to itself.
+        _ => text(&mut hash, definition.as_str()),
+    }
+    hash.finalize().into()
+}
+
+/// Lengths keep neighbours apart.
+fn text(hash: &mut Sha256, text: &str) {
+    hash.update((text.len() as u64).to_le_bytes());
+    hash.update(text.as_bytes());
+}
+
+fn value(hash: &mut Sha256, of: &Value) {
+    match of {
+        Value::Null => hash.update(b"n"),
+        Value::Bool(true) => hash.update(b"t"),
+        Value::Bool(false) => hash.update(b"f"),
+        Value::Number(number) => {
+            hash.update(b"d");
+            text(hash, &number.to_string());
+        }
+        Value::String(string) => {
+            hash.update(b"s");
+            text(hash, string);
+        }
+        Value::Array(elements) => {
+            hash.update(b"a");
+            hash.update((elements.len() as u64).to_le_bytes());
+            elements.iter().for_each(|element| value(hash, element));
+        }
+        Value::Object(members) => {
+            hash.update(b"o");
+            hash.update((members.len() as u64).to_le_bytes());
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(key, _)| key.as_str());
+            for (key, member) in members {
+                text(hash, key);
+                value(hash, member);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_meaning_counts() {
+        let digest = |name: &str, definition: &str, hidden: &str| {
+            of(name, &RawJson::parse(definition.to_owned()).expect("JSON"), hidden)
+        };
+        let base = digest("a", r#"{"name":"s_a","description":"x","inputSchema":{"b":1,"a":[1,2]}}"#, "");
+        let same = r#"{ "inputSchema":{"a":[1, 2],"b":1},"description":"\u0078","name":"other_a"}"#;
+        assert_eq!(digest("a", same, ""), base);
+        let others = [
+            ("b", same, ""),
+            ("a", same, "username"),
+            ("a", r#"{"description":"x ","inputSchema":{"b":1,"a":[1,2]}}"#, ""),
+            ("a", r#"{"description":"x","inputSchema":{"b":1,"a":[2,1]}}"#, ""),
+            ("a", r#"{"description":"x","inputSchema":{"b":"1","a":[1,2]}}"#, ""),
+            ("a", r#"{"description":"x","inputSchema":{"b":1,"a":[1,2]},"annotations":{}}"#, ""),
+        ];
+        for (name, definition, hidden) in others {
+            assert_ne!(digest(name, definition, hidden), base, "{name} {definition} {hidden}");
+        }
+    }
+}

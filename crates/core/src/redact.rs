@@ -1,0 +1,131 @@
+//! Showing arguments without their secrets: a preview for audit rows and events.
+
+use crate::audit::MAX_PREVIEW_BYTES;
+use crate::json::RawJson;
+use serde_json::Value;
+
+/// What stands in place of a secret.
+const MASK: &str = "[redacted]";
+/// Words in a key that make its value a secret.
+const SECRET_KEYS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+    "authorization",
+    "credential",
+    "cookie",
+    "private_key",
+    "privatekey",
+    "otp",
+    "pin_code",
+    "card_number",
+    "cardnumber",
+    "cvv",
+    "ssn",
+];
+/// How texts begin that are secrets wherever they stand.
+const SECRET_STARTS: &[&str] = &[
+    "bearer ",
+    "basic ",
+    "tb_",
+    "sk-",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "xoxb-",
+    "xoxp-",
+    "akia",
+    "eyj",
+    "-----begin",
+];
+/// Texts longer than this are cut.
+const MAX_TEXT: usize = 120;
+/// Arguments longer than this are not looked into.
+const MAX_LOOKED_AT: usize = 64 << 10;
+
+/// The beginning of arguments, secrets masked, at most `MAX_PREVIEW_BYTES` long.
+pub fn preview(arguments: &RawJson) -> String {
+    if arguments.as_bytes().len() > MAX_LOOKED_AT {
+        return format!("{{…}} ({} bytes)", arguments.as_bytes().len());
+    }
+    let Ok(mut value) = arguments.read::<Value>() else { return "{…}".into() };
+    mask(&mut value);
+    let mut text = value.to_string();
+    if text.len() > MAX_PREVIEW_BYTES {
+        let mut end = MAX_PREVIEW_BYTES - '…'.len_utf8();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+fn mask(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                if is_secret_key(key) && !member.is_boolean() && !member.is_null() {
+                    *member = MASK.into();
+                } else {
+                    mask(member);
+                }
+            }
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(mask),
+        Value::String(text) => {
+            if is_secret_text(text) {
+                *text = MASK.into();
+            } else if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
+                text.truncate(end);
+                text.push('…');
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn is_secret_key(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    SECRET_KEYS.iter().any(|word| key.contains(word))
+}
+
+fn is_secret_text(text: &str) -> bool {
+    let start: String = text.trim_start().chars().take(16).collect::<String>().to_ascii_lowercase();
+    let digits = text.chars().filter(char::is_ascii_digit).count();
+    let card =
+        (13..=19).contains(&digits) && text.chars().all(|c| c.is_ascii_digit() || c == ' ' || c == '-');
+    SECRET_STARTS.iter().any(|secret| start.starts_with(secret)) || card
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked_wherever_they_stand() {
+        let shown = |text: &str| preview(&RawJson::parse(text.to_owned()).expect("JSON"));
+        let cases = [
+            (r#"{"q":"x"}"#, r#"{"q":"x"}"#),
+            (
+                r#"{"password":"hunter2","a":{"apiKey":"k"}}"#,
+                r#"{"a":{"apiKey":"[redacted]"},"password":"[redacted]"}"#,
+            ),
+            (r#"{"h":["Bearer abc"],"n":"4111 1111 1111 1111"}"#, r#"{"h":["[redacted]"],"n":"[redacted]"}"#),
+            (r#"{"token":null,"secret":true}"#, r#"{"secret":true,"token":null}"#),
+        ];
+        for (given, expected) in cases {
+            let given: Value = serde_json::from_str(&shown(given)).expect("JSON");
+            assert_eq!(given, serde_json::from_str::<Value>(expected).expect("JSON"));
+        }
+        let long = format!(r#"{{"a":["{}"]}}"#, vec!["ä".repeat(100); 20].join("\",\""));
+        assert!(shown(&long).len() <= MAX_PREVIEW_BYTES);
+        assert!(shown(&format!(r#"{{"a":"{}"}}"#, "y".repeat(1 << 17))).contains("bytes"));
+    }
+}

@@ -1,0 +1,441 @@
+//! Held calls: written before they are announced, answered once, run once.
+
+use crate::clock::now_ms;
+use crate::engine::Engine;
+use crate::question;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::call::{CallFault, Draft, Incoming, Licence, Waiting, check_edit, fingerprint};
+use toolbooth_core::caller::Caller;
+use toolbooth_core::catalog::Tool;
+use toolbooth_core::consent::Consent;
+use toolbooth_core::fault::{Blame, Fault, Problem};
+use toolbooth_core::held::{
+    Answerer, Decision, HeldCall, HeldFault, HeldKind, HeldState, HeldVerdict, Remember,
+};
+use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::permission::{Permission, on_tool};
+use toolbooth_store::{Contest, HeldFilter, SameCall};
+use toolbooth_upstream::CallLink;
+use toolbooth_upstream::connection::Progress;
+use uuid::Uuid;
+
+/// How often a client that wants progress hears that its call still waits.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+/// What became of asking.
+pub(crate) enum Asked {
+    /// A person said yes: the same call, once more, with a licence.
+    Run(Box<Approved>),
+    /// Nobody has answered yet; the call stays held.
+    Held(HeldCall),
+}
+
+/// A call that a person approved.
+pub(crate) struct Approved {
+    /// The call, to walk every stage again.
+    pub(crate) incoming: Incoming,
+    /// The held call whose licence this is.
+    pub(crate) held: HeldCall,
+    /// What that person's yes is good for.
+    pub(crate) licence: Licence,
+}
+
+/// A held call cannot be answered so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerFault {
+    /// There is none of that id, or none for this caller.
+    #[error("there is no held call {0}")]
+    Unknown(Uuid),
+    /// Somebody else must answer.
+    #[error("held call {0} is for an approver to answer")]
+    NotYours(Uuid),
+    /// A person said no.
+    #[error("{0}")]
+    Rejected(String),
+    /// Nobody answered in time.
+    #[error("approval timed out after {0} s")]
+    TimedOut(u64),
+}
+
+impl Fault for AnswerFault {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown(_) => "approval.unknown",
+            Self::NotYours(_) => "approval.not-yours",
+            Self::Rejected(_) => "call.rejected",
+            Self::TimedOut(_) => "call.approval-timeout",
+        }
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::Caller
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unknown(_) => Some("`toolbooth approvals list` shows those you may answer".into()),
+            Self::NotYours(_) => Some("ask a member of the admin group or of `approval.approvers`".into()),
+            Self::Rejected(_) | Self::TimedOut(_) => None,
+        }
+    }
+}
+
+impl Engine {
+    /// Holds a call until a person has answered, or for as long as its client can wait.
+    pub(crate) async fn ask_person(
+        self: &Arc<Self>,
+        waiting: Waiting,
+        progress: Progress,
+        link: &CallLink,
+    ) -> Result<Asked, Problem> {
+        let held = self.hold(&waiting).await?;
+        let mut seat = self.waiting_room().sit(held.id);
+        // Somebody may have answered between the look and the seat.
+        let held = self.store().held(held.id).await.map_err(|error| Problem::of(&error))?.unwrap_or(held);
+        if held.state != HeldState::Pending {
+            return self.take_up(waiting, held).await;
+        }
+        let terms = self.terms();
+        let caller = waiting.draft().caller.clone();
+        let may_answer = self.may_answer(&caller, &held);
+        let mut asking = may_answer && waiting.draft().client.can("elicitation");
+        let expiry = expiry_of(&held, terms.expires);
+        let patience = Instant::now() + terms.wait;
+        let mut tick = interval(PROGRESS_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let ask = link.ask("elicitation/create", Some(question::form(&held, &waiting)));
+        tokio::pin!(ask);
+        let mut waited = 0u64;
+        loop {
+            let until = if asking || progress == Progress::Wanted { expiry } else { expiry.min(patience) };
+            tokio::select! {
+                biased;
+                decided = seat.answer() => return self.take_up(waiting, decided).await,
+                reply = &mut ask, if asking => match question::read(reply) {
+                    Some((verdict, note)) => {
+                        let decided = self.decide(&caller, held.id, verdict, note).await;
+                        match decided {
+                            Ok(decided) => return self.take_up(waiting, decided).await,
+                            Err(problem) => {
+                                let now = self.store().held(held.id).await;
+                                match now.map_err(|error| Problem::of(&error))? {
+                                    // Somebody else was faster.
+                                    Some(now) if now.state != HeldState::Pending => return self.take_up(waiting, now).await,
+                                    _ => return Err(problem),
+                                }
+                            }
+                        }
+                    }
+                    None => asking = false, // The question was put away, not answered.
+                },
+                _ = tick.tick(), if progress == Progress::Wanted => {
+                    link.progress(waiting_progress(waited, &held));
+                    waited += 1;
+                }
+                () = sleep_until(until) => {
+                    if until < expiry {
+                        return Ok(Asked::Held(held));
+                    }
+                    self.sweep_held().await;
+                    return Err(Problem::of(&AnswerFault::TimedOut(terms.expires.as_secs())));
+                }
+            }
+        }
+    }
+
+    /// The held call of a call that waits: the one that waits already, or a new one.
+    async fn hold(&self, waiting: &Waiting) -> Result<HeldCall, Problem> {
+        let draft = waiting.draft();
+        let held = self.held_of(draft, HeldKind::Approval, &waiting.reason, waiting.answerer);
+        let filter = HeldFilter {
+            user: Some(held.user.clone()),
+            kind: Some(HeldKind::Approval),
+            states: vec![HeldState::Pending, HeldState::Approved],
+            call: Some(SameCall {
+                server: held.server.clone(),
+                tool: held.tool.clone(),
+                arguments_sha256: held.arguments_sha256,
+            }),
+            limit: Some(8),
+            ..HeldFilter::default()
+        };
+        let earlier = self.store().held_calls(filter).await.map_err(|error| Problem::of(&error))?;
+        let now = now_ms();
+        let fits = |other: &HeldCall| {
+            other.digest == held.digest
+                && other.answerer == held.answerer
+                && other.persona == held.persona
+                && other.claimed_ms.is_none()
+                && !other.is_overdue(now)
+        };
+        if let Some(earlier) = earlier.into_iter().find(fits) {
+            return Ok(earlier);
+        }
+        self.store().hold(held.clone()).await.map_err(|error| Problem::of(&error))?;
+        tracing::info!(held = %held.id, user = %held.user, tool = %held.exposed, "a call is held: {}", held.question);
+        Ok(held)
+    }
+
+    pub(crate) fn held_of(
+        &self,
+        draft: &Draft,
+        kind: HeldKind,
+        question: &str,
+        answerer: Answerer,
+    ) -> HeldCall {
+        let now = now_ms();
+        let expires = i64::try_from(self.terms().expires.as_millis()).unwrap_or(i64::MAX);
+        HeldCall {
+            id: Uuid::now_v7(),
+            kind,
+            user: draft.caller.user.to_string(),
+            persona: draft.caller.persona_name().map(str::to_owned),
+            session: draft.caller.session.as_deref().map(str::to_owned),
+            client: draft.client.name(),
+            server: draft.tool.server.name.clone(),
+            tool: draft.tool.name.to_string(),
+            exposed: draft.tool.exposed.to_string(),
+            digest: *draft.tool.digest(),
+            arguments: draft.arguments.detached(),
+            arguments_sha256: fingerprint(&draft.arguments),
+            question: question.to_owned(),
+            answerer,
+            created_ms: now,
+            expires_ms: (kind == HeldKind::Approval).then_some(now.saturating_add(expires)),
+            state: HeldState::Pending,
+            decided_by: None,
+            decided_ms: None,
+            decision_note: None,
+            edited: None,
+            remember: None,
+            claimed_ms: None,
+            outcome: None,
+            plan: None,
+        }
+    }
+
+    /// Goes on with a call that somebody has answered.
+    async fn take_up(&self, waiting: Waiting, held: HeldCall) -> Result<Asked, Problem> {
+        match held.state {
+            HeldState::Approved => {}
+            HeldState::Rejected => return Err(Problem::of(&rejection(&held))),
+            HeldState::Expired => {
+                return Err(Problem::of(&AnswerFault::TimedOut(self.terms().expires.as_secs())));
+            }
+            HeldState::Pending => return Ok(Asked::Held(held)),
+            HeldState::Done | HeldState::Failed => return Err(already_run(&held)),
+        }
+        let incoming = waiting.again();
+        self.claim(held, incoming).await.map(|approved| Asked::Run(Box::new(approved)))
+    }
+
+    /// Takes the licence to run an approved call.
+    pub(crate) async fn claim(&self, held: HeldCall, mut incoming: Incoming) -> Result<Approved, Problem> {
+        let claimed =
+            self.store().claim_held(held.id, now_ms()).await.map_err(|error| Problem::of(&error))?;
+        let held = match claimed {
+            Contest::Won(held) => held,
+            Contest::Lost(held) => return Err(already_run(&held)),
+            Contest::Missing => return Err(Problem::of(&AnswerFault::Unknown(held.id))),
+        };
+        let Some(licence) = Licence::of(&held) else { return Err(already_run(&held)) };
+        incoming.arguments = Some(held.final_arguments().clone());
+        Ok(Approved { incoming, held, licence })
+    }
+
+    /// Whether somebody may answer for a held call.
+    pub fn may_answer(&self, caller: &Caller, held: &HeldCall) -> bool {
+        self.terms().is_approver(caller)
+            || (held.answerer == Answerer::CallerOrApprover && held.user == *caller.user)
+    }
+
+    /// Whether somebody may see a held call.
+    pub fn may_see(&self, caller: &Caller, held: &HeldCall) -> bool {
+        held.user == *caller.user || self.terms().is_approver(caller)
+    }
+
+    /// A held call, with its result; one that the caller may not see is unknown.
+    pub async fn held_call(&self, caller: &Caller, id: Uuid) -> Result<HeldCall, Problem> {
+        let held = self.store().held(id).await.map_err(|error| Problem::of(&error))?;
+        held.filter(|held| self.may_see(caller, held)).ok_or_else(|| Problem::of(&AnswerFault::Unknown(id)))
+    }
+
+    /// Held calls that a caller may see, newest first.
+    pub async fn held_calls(
+        &self,
+        caller: &Caller,
+        mut filter: HeldFilter,
+    ) -> Result<Vec<HeldCall>, Problem> {
+        self.sweep_held().await;
+        if !self.terms().is_approver(caller) {
+            filter.user = Some(caller.user.to_string());
+        }
+        self.store().held_calls(filter).await.map_err(|error| Problem::of(&error))
+    }
+
+    /// Answers for a held call: one answer wins, and on a yes the call runs, once.
+    pub async fn decide(
+        self: &Arc<Self>,
+        by: &Caller,
+        id: Uuid,
+        verdict: HeldVerdict,
+        note: Option<String>,
+    ) -> Result<HeldCall, Problem> {
+        let held = self.held_call(by, id).await?;
+        if !self.may_answer(by, &held) {
+            return Err(Problem::of(&AnswerFault::NotYours(id)));
+        }
+        self.check_answer(&held, &verdict)?;
+        let note = note.map(|note| note.chars().take(1000).collect());
+        let decision = Decision { verdict, by: by.user.to_string(), at_ms: now_ms(), note };
+        let audit = decision_entry(&held, &decision);
+        let decided = self
+            .store()
+            .decide_held(id, decision.clone(), audit)
+            .await
+            .map_err(|error| Problem::of(&error))?;
+        match decided {
+            Contest::Won(held) => {
+                self.heed(&held, by).await;
+                Ok(held)
+            }
+            Contest::Lost(held) => Err(match held.decide(&decision) {
+                Err(fault) => Problem::of(&fault),
+                Ok(_) => Problem::of(&HeldFault::Expired { id }),
+            }),
+            Contest::Missing => Err(Problem::of(&AnswerFault::Unknown(id))),
+        }
+    }
+
+    /// Other arguments must be ones the caller could have sent.
+    fn check_answer(&self, held: &HeldCall, verdict: &HeldVerdict) -> Result<(), Problem> {
+        let HeldVerdict::Approve { arguments: Some(arguments), .. } = verdict else { return Ok(()) };
+        match self.tool_of(held) {
+            Some(tool) => check_edit(&tool, arguments).map_err(|fault| Problem::of(&fault)),
+            None => Err(Problem::of(&CallFault::UnknownTool { name: held.exposed.clone() })),
+        }
+    }
+
+    /// The tool of a held call, as it is now.
+    pub(crate) fn tool_of(&self, held: &HeldCall) -> Option<Arc<Tool>> {
+        let catalog = self.catalog();
+        let server = catalog.servers().get(&held.server)?;
+        server.tools.iter().find(|tool| *tool.name == *held.tool).cloned()
+    }
+
+    /// What a decision leads to: memory, and the call itself.
+    async fn heed(self: &Arc<Self>, held: &HeldCall, by: &Caller) {
+        if held.state == HeldState::Approved {
+            self.remember_approval(held, by).await;
+        }
+        let heard = self.waiting_room().call(held);
+        // A step of a plan runs when its turn comes.
+        if held.state == HeldState::Approved && held.kind == HeldKind::Approval && !heard {
+            self.run_later(held.clone());
+        }
+    }
+
+    async fn remember_approval(&self, held: &HeldCall, by: &Caller) {
+        let tool = self.tool_of(held).filter(|tool| *tool.digest() == held.digest);
+        if let Some(tool) = &tool {
+            self.memory().accept(tool);
+            let pins = vec![crate::memory::pin(tool, &by.user)];
+            if let Err(error) = self.store().save_pins(pins).await {
+                tracing::error!("an accepted definition was not kept: {error}");
+            }
+        }
+        let session = match held.remember {
+            None | Some(Remember::Once) => return,
+            Some(Remember::Session) if held.session.is_none() => return,
+            Some(Remember::Session) => held.session.clone(),
+            Some(Remember::Always) => None,
+        };
+        let consent = Consent {
+            id: Uuid::now_v7(),
+            user: held.user.clone(),
+            server: held.server.clone(),
+            tool: held.tool.clone(),
+            digest: held.digest,
+            session,
+            granted_by: by.user.to_string(),
+            created_ms: now_ms(),
+            expires_ms: None,
+        };
+        match self.store().grant_consent(consent.clone()).await {
+            Ok(()) => self.memory().grant(consent),
+            Err(error) => tracing::error!("a consent was not kept: {error}"),
+        }
+    }
+
+    /// Gives up calls whose time is over.
+    pub async fn sweep_held(&self) {
+        match self.store().expire_held(now_ms()).await {
+            Ok(expired) => {
+                for held in &expired {
+                    self.waiting_room().call(held);
+                }
+            }
+            Err(error) => tracing::error!("held calls could not be looked through: {error}"),
+        }
+    }
+
+    /// Whether a user may still use the tool of a held call.
+    pub(crate) fn still_permitted(&self, caller: &Caller, held: &HeldCall) -> bool {
+        self.tool_of(held).is_some_and(|tool| on_tool(caller, &tool) == Permission::Granted)
+    }
+}
+
+/// When the time for an answer is over.
+fn expiry_of(held: &HeldCall, otherwise: Duration) -> Instant {
+    let left = held.expires_ms.map(|expires| u64::try_from(expires - now_ms()).unwrap_or(0));
+    Instant::now() + left.map_or(otherwise, Duration::from_millis)
+}
+
+fn waiting_progress(waited: u64, held: &HeldCall) -> RawJson {
+    let mut params = ObjectWriter::default();
+    params.raw("progress", &RawJson::trusted(waited.to_string()));
+    params.text("message", &format!("waiting for approval of {} ({})", held.exposed, held.id));
+    params.finish()
+}
+
+/// The words a model hears when a person says no.
+pub(crate) fn rejection(held: &HeldCall) -> AnswerFault {
+    let by = held.decided_by.as_deref().unwrap_or("somebody");
+    AnswerFault::Rejected(match held.decision_note.as_deref().filter(|note| !note.is_empty()) {
+        Some(reason) => format!("rejected by {by}: {reason}"),
+        None => format!("rejected by {by}"),
+    })
+}
+
+fn already_run(held: &HeldCall) -> Problem {
+    Problem::of(&HeldFault::Claimed { id: held.id })
+}
+
+fn decision_entry(held: &HeldCall, decision: &Decision) -> AuditEntry {
+    let outcome = match decision.verdict {
+        HeldVerdict::Approve { .. } => "approved",
+        HeldVerdict::Reject => "rejected",
+    };
+    let mut detail = ObjectWriter::default();
+    detail.text("question", &held.question);
+    if let HeldVerdict::Approve { arguments, remember } = &decision.verdict {
+        if arguments.is_some() {
+            detail.raw("edited", &RawJson::trusted("true"));
+        }
+        if let Some(remember) = remember {
+            detail.text("remember", remember.as_str());
+        }
+    }
+    if let Some(note) = &decision.note {
+        detail.text("note", note);
+    }
+    AuditEntry {
+        by: Some(decision.by.as_str().into()),
+        outcome: outcome.into(),
+        detail: Some(detail.finish()),
+        ..held.trace(decision.at_ms)
+    }
+}

@@ -1,0 +1,122 @@
+//! Held calls that run when nobody waits for them any more: approved over another door, or left over
+//! from before the gateway was started anew.
+
+use crate::answer::Answer;
+use crate::call::CallRequest;
+use crate::clock::now_ms;
+use crate::dispatch::Rounds;
+use crate::engine::Engine;
+use crate::run::Run;
+use std::sync::Arc;
+use toolbooth_core::call::Incoming;
+use toolbooth_core::caller::ClientFacts;
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::held::{HeldCall, HeldKind, HeldOutcome, HeldState};
+use toolbooth_core::outcome::OutcomeKind;
+use toolbooth_store::HeldFilter;
+use toolbooth_upstream::CallLink;
+use toolbooth_upstream::connection::{Progress, Round};
+use toolbooth_upstream::peer::Reading;
+
+impl Engine {
+    /// Runs an approved call as the one who made it, with the rights they have now.
+    pub(crate) async fn run_held(self: &Arc<Self>, held: HeldCall) -> Result<Answer, Problem> {
+        let roster = self.roster();
+        let caller = match &roster {
+            Some(roster) => roster.caller(&held.user, held.persona.as_deref(), held.session.as_deref()).await,
+            None => None,
+        };
+        let Some(caller) = caller.filter(|caller| self.still_permitted(caller, &held)) else {
+            let problem = Problem {
+                code: "call.rights-gone",
+                blame: Blame::Caller,
+                message: format!("`{}` was not run: {} may no longer use it", held.exposed, held.user),
+                hint: None,
+            };
+            self.give_up(&held, &problem).await;
+            return Err(problem);
+        };
+        let incoming = Incoming {
+            caller,
+            client: Arc::new(ClientFacts::default()),
+            name: format!("mcp.{}.{}", held.server, held.tool),
+            arguments: Some(held.final_arguments().clone()),
+            meta: Vec::new(),
+        };
+        let approved = self.claim(held, incoming).await?;
+        let (mut run, incoming) = Run::of_approved(self, approved)?;
+        let request = CallRequest {
+            incoming,
+            round: Round::default(),
+            progress: Progress::Unwanted,
+            rounds: Rounds::Driven,
+            reading: Reading::Whole,
+        };
+        let answer = self.walk(request, &mut run, &CallLink::silent()).await;
+        run.close(&answer).await;
+        answer
+    }
+
+    /// Runs an approved call for which nobody waits.
+    pub(crate) fn run_later(self: &Arc<Self>, held: HeldCall) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let id = held.id;
+            if let Err(problem) = engine.run_held(held).await {
+                tracing::warn!(held = %id, "an approved call did not run: {}", problem.message);
+            }
+        });
+    }
+
+    /// Ends an approved call that cannot run.
+    async fn give_up(&self, held: &HeldCall, problem: &Problem) {
+        let at_ms = now_ms();
+        if let Err(error) = self.store().claim_held(held.id, at_ms).await {
+            tracing::error!(held = %held.id, "{error}");
+        }
+        let outcome = HeldOutcome {
+            at_ms,
+            kind: OutcomeKind::Failed,
+            code: Some(problem.code.to_owned()),
+            result: None,
+        };
+        if let Err(error) = self.store().finish_held(held.id, outcome, held.trace(at_ms)).await {
+            tracing::error!(held = %held.id, "{error}");
+        }
+    }
+
+    /// Drops what the store need not keep any longer.
+    pub async fn purge(&self) {
+        if let Err(error) = self.store().purge(now_ms()).await {
+            tracing::error!("the store could not be cleared: {error}");
+        }
+    }
+
+    /// Looks after what an earlier life of the gateway left: calls cut off in the middle end as unknown,
+    /// approved ones that nobody took up are run.
+    pub async fn take_over(self: &Arc<Self>) {
+        let now = now_ms();
+        let cut_off = self.store().interrupted_held(now).await;
+        if let Err(error) = cut_off {
+            tracing::error!("held calls of before could not be looked through: {error}");
+        }
+        match self.store().close_interrupted(now).await {
+            Ok(0) => {}
+            Ok(count) => {
+                tracing::warn!("{count} calls were cut off when the gateway ended; their outcome is unknown")
+            }
+            Err(error) => tracing::error!("calls of before could not be looked through: {error}"),
+        }
+        self.sweep_held().await;
+        let filter = HeldFilter {
+            kind: Some(HeldKind::Approval),
+            states: vec![HeldState::Approved],
+            ..HeldFilter::default()
+        };
+        for held in self.store().held_calls(filter).await.unwrap_or_default() {
+            if held.claimed_ms.is_none() {
+                self.run_later(held);
+            }
+        }
+    }
+}

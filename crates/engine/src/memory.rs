@@ -1,0 +1,155 @@
+//! What the gateway remembers of people's decisions, at hand for every call: open plans, consents,
+//! accepted definitions. The store has it all; this is its reflection, loaded at start and kept true.
+
+use std::collections::HashMap;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use toolbooth_core::call::{Change, Consented, Licence, Permitted, Situation};
+use toolbooth_core::catalog::Tool;
+use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::names::ServerName;
+use toolbooth_core::plan::{Plan, PlanState};
+use toolbooth_store::{Store, StoreError};
+use uuid::Uuid;
+
+use crate::clock::now_ms;
+
+/// Remembered decisions.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Whether any plan is open: almost never, and then nobody looks further.
+    planning: AtomicBool,
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    plans: Vec<Plan>,
+    consents: HashMap<String, Vec<Consent>>,
+    pins: HashMap<ServerName, HashMap<Box<str>, [u8; 32]>>,
+}
+
+impl Memory {
+    /// Reads what the store keeps.
+    pub(crate) async fn load(store: &dyn Store) -> Result<Self, StoreError> {
+        let plans: Vec<Plan> =
+            store.plans(None).await?.into_iter().filter(|plan| plan.state == PlanState::Open).collect();
+        let mut inner = Inner::default();
+        for consent in store.consents(None).await? {
+            inner.consents.entry(consent.user.clone()).or_default().push(consent);
+        }
+        for Pin { server, tool, digest, .. } in store.pins().await? {
+            inner.pins.entry(server).or_default().insert(tool.into(), digest);
+        }
+        let planning = AtomicBool::new(!plans.is_empty());
+        inner.plans = plans;
+        Ok(Self { planning, inner: RwLock::new(inner) })
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// How things stand for a call.
+    pub(crate) fn situation(&self, permitted: &Permitted, licence: Option<Licence>) -> Situation {
+        let (caller, tool) = (permitted.caller(), permitted.tool());
+        let inner = self.read();
+        let plan = self.planning.load(Ordering::Acquire).then(|| {
+            let covers =
+                |plan: &&Plan| plan.covers(&caller.user, caller.persona_name(), caller.session.as_deref());
+            // The narrowest plan takes the call.
+            inner
+                .plans
+                .iter()
+                .filter(covers)
+                .max_by_key(|plan| (plan.session.is_some(), plan.persona.is_some()))
+                .map(|plan| plan.id)
+        });
+        let query = ConsentQuery {
+            user: &caller.user,
+            server: &tool.server.name,
+            tool: &tool.name,
+            digest: tool.digest(),
+            session: caller.session.as_deref(),
+        };
+        let consented = inner
+            .consents
+            .get(&*caller.user)
+            .is_some_and(|consents| consents.iter().any(|consent| consent.covers(&query, now_ms())));
+        let pinned = inner.pins.get(&tool.server.name).and_then(|pins| pins.get(&tool.name));
+        Situation {
+            licence,
+            plan: plan.flatten(),
+            consent: if consented { Consented::Yes } else { Consented::No },
+            change: match pinned {
+                Some(digest) if digest != tool.digest() => Change::Changed,
+                _ => Change::None,
+            },
+        }
+    }
+
+    /// Accepts a tool as it is when it is used for the first time; the pin to save, if it was.
+    pub(crate) fn first_use(&self, tool: &Tool) -> Option<Pin> {
+        let known = |inner: &Inner| {
+            inner.pins.get(&tool.server.name).is_some_and(|pins| pins.contains_key(&tool.name))
+        };
+        if known(&self.read()) {
+            return None;
+        }
+        self.accept(tool);
+        Some(pin(tool, "first use"))
+    }
+
+    /// Notes that a tool is accepted as it is now.
+    pub(crate) fn accept(&self, tool: &Tool) {
+        let mut inner = self.write();
+        inner.pins.entry(tool.server.name.clone()).or_default().insert(tool.name.clone(), *tool.digest());
+    }
+
+    /// Notes a consent.
+    pub(crate) fn grant(&self, consent: Consent) {
+        let mut inner = self.write();
+        let consents = inner.consents.entry(consent.user.clone()).or_default();
+        consents.retain(|other| {
+            !(other.server == consent.server
+                && other.tool == consent.tool
+                && other.session == consent.session)
+        });
+        consents.push(consent);
+    }
+
+    /// Forgets a consent.
+    pub(crate) fn revoke(&self, id: Uuid) {
+        self.write().consents.values_mut().for_each(|consents| consents.retain(|consent| consent.id != id));
+    }
+
+    /// Notes an open plan.
+    pub(crate) fn open_plan(&self, plan: Plan) {
+        let mut inner = self.write();
+        inner.plans.retain(|other| other.id != plan.id);
+        inner.plans.push(plan);
+        self.planning.store(true, Ordering::Release);
+    }
+
+    /// Forgets a plan that was closed.
+    pub(crate) fn close_plan(&self, id: Uuid) {
+        let mut inner = self.write();
+        inner.plans.retain(|plan| plan.id != id);
+        self.planning.store(!inner.plans.is_empty(), Ordering::Release);
+    }
+}
+
+/// A tool as it is now, accepted by somebody.
+pub(crate) fn pin(tool: &Tool, by: &str) -> Pin {
+    Pin {
+        server: tool.server.name.clone(),
+        tool: tool.name.to_string(),
+        digest: *tool.digest(),
+        pinned_ms: now_ms(),
+        by: by.to_owned(),
+    }
+}

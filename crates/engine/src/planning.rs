@@ -1,0 +1,217 @@
+//! Plan mode: what may change something becomes a step, and steps run when a person has read them.
+
+use crate::answer::Answer;
+use crate::clock::now_ms;
+use crate::engine::Engine;
+use serde::Serialize;
+use std::sync::Arc;
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::call::Waiting;
+use toolbooth_core::caller::Caller;
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::held::{HeldCall, HeldKind, HeldState, HeldVerdict};
+use toolbooth_core::plan::{Plan, PlanState};
+use toolbooth_store::HeldFilter;
+use uuid::Uuid;
+
+/// Whose calls a plan takes: all of the caller's, or those of one persona or session.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// Only as this persona.
+    pub persona: Option<String>,
+    /// Only in this session.
+    pub session: Option<String>,
+}
+
+/// Which steps of a plan are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Steps {
+    /// All that wait.
+    All,
+    /// Those from the first number to the second.
+    Range(u32, u32),
+}
+
+impl Steps {
+    fn has(self, step: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Range(from, to) => (from..=to).contains(&step),
+        }
+    }
+}
+
+/// What became of one step.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepReport {
+    /// Its number.
+    pub step: u32,
+    /// The tool.
+    pub tool: String,
+    /// Where it stands now.
+    pub state: String,
+    /// What went wrong, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+fn unknown(id: Uuid) -> Problem {
+    Problem {
+        code: "plan.unknown",
+        blame: Blame::Caller,
+        message: format!("there is no plan {id}"),
+        hint: Some("`toolbooth plan list` shows yours".into()),
+    }
+}
+
+impl Engine {
+    /// Makes a call a step of the caller's plan.
+    pub(crate) async fn queue(self: &Arc<Self>, waiting: Waiting) -> Result<Answer, Problem> {
+        let draft = waiting.draft();
+        let plan = match draft.situation.plan {
+            Some(plan) => plan,
+            // A rule plans though plan mode is off: the caller gets a plan.
+            None => self.plan_on(&draft.caller, Scope::default()).await?.id,
+        };
+        let held = self.held_of(draft, HeldKind::Plan, &waiting.reason, waiting.answerer);
+        let step = self.store().queue_step(plan, held.clone()).await.map_err(|error| Problem::of(&error))?;
+        Ok(Answer::queued(&held, plan, step))
+    }
+
+    /// Switches plan mode on: the plan that takes the calls, new or as it was.
+    pub async fn plan_on(&self, caller: &Caller, scope: Scope) -> Result<Plan, Problem> {
+        let plan = Plan {
+            id: Uuid::now_v7(),
+            user: caller.user.to_string(),
+            persona: scope.persona,
+            session: scope.session,
+            state: PlanState::Open,
+            created_ms: now_ms(),
+            closed_ms: None,
+        };
+        let plan = self.store().open_plan(plan).await.map_err(|error| Problem::of(&error))?;
+        self.memory().open_plan(plan.clone());
+        self.note_plan(caller, &plan, "opened").await?;
+        Ok(plan)
+    }
+
+    /// Switches plan mode off: every open plan of this scope takes no more steps. Steps that wait, wait on.
+    pub async fn plan_off(&self, caller: &Caller, scope: Scope) -> Result<Vec<Plan>, Problem> {
+        let mut closed = Vec::new();
+        for plan in self.plans_of(caller).await? {
+            let same = plan.persona == scope.persona && plan.session == scope.session;
+            if plan.state == PlanState::Open && plan.user == *caller.user && same {
+                let done = self.store().close_plan(plan.id, now_ms()).await;
+                closed.extend(done.map_err(|error| Problem::of(&error))?);
+                self.memory().close_plan(plan.id);
+                self.note_plan(caller, &plan, "closed").await?;
+            }
+        }
+        Ok(closed)
+    }
+
+    /// The caller's plans, newest first; everybody's for an approver.
+    pub async fn plans_of(&self, caller: &Caller) -> Result<Vec<Plan>, Problem> {
+        let all = self.terms().is_approver(caller);
+        let user = (!all).then_some(&*caller.user);
+        self.store().plans(user).await.map_err(|error| Problem::of(&error))
+    }
+
+    /// A plan and its steps, in order.
+    pub async fn plan(&self, caller: &Caller, id: Uuid) -> Result<(Plan, Vec<HeldCall>), Problem> {
+        let plan =
+            self.plans_of(caller).await?.into_iter().find(|plan| plan.id == id).ok_or_else(|| unknown(id))?;
+        let filter = HeldFilter { kind: Some(HeldKind::Plan), plan: Some(id), ..HeldFilter::default() };
+        let mut steps = self.store().held_calls(filter).await.map_err(|error| Problem::of(&error))?;
+        steps.sort_by_key(|step| step.plan.map(|place| place.step));
+        Ok((plan, steps))
+    }
+
+    /// Approves steps and runs them in order, up to the first that fails. The rest waits on.
+    pub async fn approve_steps(
+        self: &Arc<Self>,
+        caller: &Caller,
+        id: Uuid,
+        steps: Steps,
+    ) -> Result<Vec<StepReport>, Problem> {
+        let mut reports = Vec::new();
+        for step in self.waiting_steps(caller, id, steps).await? {
+            let verdict = HeldVerdict::Approve { arguments: None, remember: None };
+            let held = if step.state == HeldState::Approved {
+                step // Approved before the gateway was started anew, and never run.
+            } else {
+                self.decide(caller, step.id, verdict, None).await?
+            };
+            let report = report(&held);
+            let answer = self.run_held(held).await;
+            let problem = match &answer {
+                Ok(Answer::Result { facts, .. }) if facts.is_error => {
+                    Some("the tool says that it failed".to_owned())
+                }
+                Ok(Answer::Error(error)) => Some(error.message.clone()),
+                Ok(Answer::Held { text, .. }) => Some(text.clone()),
+                Ok(_) => None,
+                Err(problem) => Some(problem.message.clone()),
+            };
+            let failed = problem.is_some();
+            let state = if failed { "failed" } else { "done" };
+            reports.push(StepReport { state: state.to_owned(), problem, ..report });
+            if failed {
+                break;
+            }
+        }
+        Ok(reports)
+    }
+
+    /// Rejects steps that wait.
+    pub async fn reject_steps(
+        self: &Arc<Self>,
+        caller: &Caller,
+        id: Uuid,
+        steps: Steps,
+        reason: Option<String>,
+    ) -> Result<Vec<StepReport>, Problem> {
+        let mut reports = Vec::new();
+        for step in self.waiting_steps(caller, id, steps).await? {
+            if step.state == HeldState::Pending {
+                reports
+                    .push(report(&self.decide(caller, step.id, HeldVerdict::Reject, reason.clone()).await?));
+            }
+        }
+        Ok(reports)
+    }
+
+    async fn waiting_steps(&self, caller: &Caller, id: Uuid, steps: Steps) -> Result<Vec<HeldCall>, Problem> {
+        let (_, all) = self.plan(caller, id).await?;
+        let waits = |held: &HeldCall| {
+            let unclaimed = held.state == HeldState::Approved && held.claimed_ms.is_none();
+            held.state == HeldState::Pending || unclaimed
+        };
+        let meant = |held: &HeldCall| held.plan.is_some_and(|place| steps.has(place.step));
+        let found: Vec<HeldCall> = all.into_iter().filter(|held| meant(held) && waits(held)).collect();
+        if found.is_empty() {
+            return Err(Problem {
+                code: "plan.no-such-step",
+                blame: Blame::Caller,
+                message: "no step of that number waits".into(),
+                hint: Some("`toolbooth plan show` lists the steps".into()),
+            });
+        }
+        Ok(found)
+    }
+
+    async fn note_plan(&self, caller: &Caller, plan: &Plan, outcome: &str) -> Result<(), Problem> {
+        let entry =
+            AuditEntry { call_id: Some(plan.id), ..AuditEntry::new(now_ms(), "plan", &caller.user, outcome) };
+        self.store().audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))
+    }
+}
+
+fn report(held: &HeldCall) -> StepReport {
+    StepReport {
+        step: held.plan.map_or(0, |place| place.step),
+        tool: held.exposed.clone(),
+        state: held.state.as_str().to_owned(),
+        problem: None,
+    }
+}

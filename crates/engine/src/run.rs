@@ -1,0 +1,250 @@
+//! Stage 10, record: the run of one call. It leaves a trace whatever happens, also when its caller
+//! hangs up or the gateway dies.
+
+use crate::answer::Answer;
+use crate::clock::now_ms;
+use crate::engine::Engine;
+use crate::held::Approved;
+use std::sync::Arc;
+use std::time::Instant;
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
+use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::held::{HeldCall, HeldOutcome};
+use toolbooth_core::json::RawJson;
+use toolbooth_core::outcome::OutcomeKind;
+use toolbooth_core::redact;
+use toolbooth_store::{Intent, Outcome};
+use uuid::Uuid;
+
+/// How often one call may be put to a person: once for each kind of question, and no endless loop.
+const MAX_LICENCES: usize = 3;
+/// The longest result that is kept with a held call.
+const MAX_KEPT: usize = 1 << 20;
+
+/// One call under way.
+pub(crate) struct Run {
+    engine: Arc<Engine>,
+    id: Uuid,
+    started: Instant,
+    entry: Option<Box<AuditEntry>>,
+    /// Whether an intent was written, so that an outcome must follow.
+    journalled: bool,
+    licences: usize,
+    licence: Option<Licence>,
+    held: Vec<HeldCall>,
+    warnings: Vec<Warning>,
+    closed: bool,
+}
+
+impl Run {
+    /// Opens the record of a call.
+    pub(crate) fn open(engine: &Arc<Engine>, incoming: &Incoming) -> Self {
+        let id = Uuid::now_v7();
+        let entry = AuditEntry {
+            call_id: Some(id),
+            user: incoming.caller.user.clone(),
+            persona: incoming.caller.persona_name().map(Into::into),
+            tool: Some(incoming.name.as_str().into()),
+            ..engine.blank_call_entry()
+        };
+        Self {
+            engine: engine.clone(),
+            id,
+            started: Instant::now(),
+            entry: Some(Box::new(entry)),
+            journalled: false,
+            licences: 0,
+            licence: None,
+            held: Vec::new(),
+            warnings: Vec::new(),
+            closed: false,
+        }
+    }
+
+    /// Opens the record of a call that was approved earlier; what to call.
+    pub(crate) fn of_approved(engine: &Arc<Engine>, approved: Approved) -> Result<(Self, Incoming), Problem> {
+        let mut run = Self::open(engine, &approved.incoming);
+        let incoming = run.licensed(approved)?;
+        Ok((run, incoming))
+    }
+
+    /// The licence of this walk; each is good for one.
+    pub(crate) fn licence(&mut self) -> Option<Licence> {
+        self.licence.clone()
+    }
+
+    /// Takes a person's yes; the call to walk again.
+    pub(crate) fn licensed(&mut self, approved: Approved) -> Result<Incoming, Problem> {
+        let Approved { incoming, held, licence } = approved;
+        self.licences += 1;
+        if let Some(edited) = &held.edited {
+            let shown: String = edited.as_str().chars().take(512).collect();
+            self.warnings.push(Warning::Edited(shown));
+        }
+        self.held.push(held);
+        if self.licences > MAX_LICENCES {
+            return Err(Problem {
+                code: "call.asked-too-often",
+                blame: Blame::Gateway,
+                message: format!("`{}` was asked about more than {MAX_LICENCES} times", incoming.name),
+                hint: None,
+            });
+        }
+        self.licence = Some(licence);
+        Ok(incoming)
+    }
+
+    /// Whether a person approved this call.
+    pub(crate) fn is_licensed(&self) -> bool {
+        self.licence.is_some()
+    }
+
+    /// What the caller should know about how the call came to run.
+    pub(crate) fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Notes what is known once the arguments are checked.
+    pub(crate) fn drafted(&mut self, draft: &Draft) {
+        if let Some(entry) = &mut self.entry {
+            entry.server = Some(draft.tool.server.name.shared());
+            entry.tool = Some((*draft.tool.name).into());
+            entry.arguments_sha256 = Some(fingerprint(&draft.arguments));
+            entry.arguments_preview = Some(redact::preview(&draft.arguments).into());
+        }
+    }
+
+    /// Notes that the call is about to be sent. What is known to change something is on disk first.
+    pub(crate) async fn sealed(&mut self, sealed: &Sealed) -> Result<(), Problem> {
+        let tool = sealed.tool();
+        self.engine.pin_first_use(tool);
+        let effect = tool.effect();
+        if !effect.rung.writes() || effect.basis == toolbooth_core::effects::Basis::Unknown {
+            return Ok(());
+        }
+        let intent = Intent {
+            call_id: self.id,
+            at_ms: now_ms(),
+            user: sealed.caller().user.to_string(),
+            server: tool.server.name.clone(),
+            tool: tool.name.to_string(),
+            arguments_sha256: fingerprint(sealed.public_arguments()),
+            side_effect: effect.rung.as_str().to_owned(),
+        };
+        // A write that cannot be noted is not made.
+        Box::pin(self.engine.store().write_intent(intent)).await.map_err(|error| Problem::of(&error))?;
+        self.journalled = true;
+        Ok(())
+    }
+
+    /// Notes how the call ended.
+    pub(crate) fn close(
+        mut self,
+        answer: &Result<Answer, Problem>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        self.closed = true;
+        self.engine.tally().count(answer, self.started.elapsed());
+        let end = End::of(answer);
+        async move {
+            if self.journalled || !self.held.is_empty() {
+                return Box::pin(self.settle(end)).await;
+            }
+            // The usual way: one row, queued.
+            if let Some(entry) = self.entry.take().map(|entry| end.fill(*entry, self.started))
+                && let Err(error) = self.engine.store().audit(entry).await
+            {
+                tracing::error!("a call was not written into the audit: {error}");
+            }
+        }
+    }
+
+    async fn settle(&mut self, end: End) {
+        let engine = self.engine.clone();
+        let duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let at_ms = now_ms();
+        if std::mem::take(&mut self.journalled) {
+            let error_code = end.code.clone();
+            let outcome = Outcome { call_id: self.id, at_ms, kind: end.kind, error_code, duration_ms };
+            if let Err(error) = engine.store().write_outcome(outcome).await {
+                tracing::error!("the end of a call was not written down: {error}");
+            }
+        }
+        for held in std::mem::take(&mut self.held) {
+            let result = end.result.clone().filter(|result| result.as_bytes().len() <= MAX_KEPT);
+            let outcome = HeldOutcome { at_ms, kind: end.kind, code: end.code.clone(), result };
+            let trace = AuditEntry { outcome: end.kind.as_str().into(), ..held.trace(at_ms) };
+            if let Err(error) = engine.store().finish_held(held.id, outcome, trace).await {
+                tracing::error!(held = %held.id, "the end of a held call was not written down: {error}");
+            }
+        }
+        if let Some(entry) = self.entry.take().map(|entry| end.fill(*entry, self.started))
+            && let Err(error) = engine.store().audit(entry).await
+        {
+            tracing::error!("a call was not written into the audit: {error}");
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if self.closed {
+            return;
+        }
+        // The caller hung up or took the call back.
+        self.closed = true;
+        self.engine.tally().count_cancelled(self.started.elapsed());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let mut rest = Self {
+            engine: self.engine.clone(),
+            id: self.id,
+            started: self.started,
+            entry: self.entry.take(),
+            journalled: self.journalled,
+            licences: self.licences,
+            licence: None,
+            held: std::mem::take(&mut self.held),
+            warnings: Vec::new(),
+            closed: true,
+        };
+        runtime.spawn(async move {
+            rest.settle(End { kind: OutcomeKind::Cancelled, code: None, result: None }).await;
+        });
+    }
+}
+
+/// How a call ended.
+struct End {
+    kind: OutcomeKind,
+    code: Option<String>,
+    result: Option<RawJson>,
+}
+
+impl End {
+    fn of(answer: &Result<Answer, Problem>) -> Self {
+        let (kind, code, result) = match answer {
+            Ok(Answer::Result { result, facts, .. }) => {
+                let kind = if facts.is_error { OutcomeKind::ToolError } else { OutcomeKind::Done };
+                (kind, None, Some(result.clone()))
+            }
+            Ok(Answer::Stream { .. } | Answer::InputRequired { .. }) => (OutcomeKind::Done, None, None),
+            Ok(Answer::Held { .. }) => (OutcomeKind::Done, Some("call.held".to_owned()), None),
+            Ok(Answer::Error(error)) => (OutcomeKind::ToolError, Some(format!("rpc {}", error.code)), None),
+            Err(problem) if problem.code == "call.timeout" => {
+                (OutcomeKind::Timeout, Some(problem.code.to_owned()), None)
+            }
+            Err(problem) => (OutcomeKind::Failed, Some(problem.code.to_owned()), None),
+        };
+        Self { kind, code, result }
+    }
+
+    fn fill(&self, entry: AuditEntry, started: Instant) -> AuditEntry {
+        AuditEntry {
+            at_ms: now_ms(),
+            outcome: self.kind.as_str().into(),
+            code: self.code.as_deref().map(Into::into),
+            duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
+            ..entry
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The terms calls are made on: the operator's policies and how people are asked.
+
+use std::time::Duration;
+use toolbooth_core::call::Policy;
+use toolbooth_core::caller::{Admin, Caller};
+
+/// What the configuration says about judging and asking. A reload replaces it whole.
+pub struct Terms {
+    /// Who judges calls.
+    pub policies: Vec<Box<dyn Policy>>,
+    /// How long a question stands.
+    pub expires: Duration,
+    /// How long a call waits for its answer before it returns with the held call's id.
+    pub wait: Duration,
+    /// Groups whose members may answer for others, besides admins.
+    pub approvers: Vec<String>,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            policies: Vec::new(),
+            expires: Duration::from_secs(300),
+            wait: Duration::from_secs(50),
+            approvers: Vec::new(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Terms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terms").field("policies", &self.policies.len()).finish_non_exhaustive()
+    }
+}
+
+impl Terms {
+    /// Whether a caller may answer for others.
+    pub fn is_approver(&self, caller: &Caller) -> bool {
+        caller.admin == Admin::Yes || self.approvers.iter().any(|group| caller.groups.contains(group))
+    }
+}
