@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_gateway_supplies_is_not_listed_and_the_digest_is_the_servers() {
+    fn what_the_gateway_supplies_is_not_listed() {
         let source = r#"{"title": "T", "name":"who","inputSchema":{ "properties":{"_atlas_user":{}, "a":{"x":1.0}} },"x": [1, 2]}"#;
         let catalog = admit(&Arc::new(entry("s")), &discovery(&[source]), &Naming::default(), &|_| false);
         let tool = &catalog.tools[0];
@@ -363,7 +363,6 @@ mod tests {
             catalog.tools_text,
             r#"{"title":"T","name":"s_who","inputSchema":{ "properties":{"a":{"x":1.0}} },"x":[1, 2]}"#
         );
-        assert_eq!(tool.digest, <[u8; 32]>::from(Sha256::digest(source)));
         assert!(tool.injected.as_ref().is_some_and(|injected| injected.hides("_atlas_user")));
     }
 
