@@ -5,6 +5,8 @@ mod change;
 mod consent;
 mod plan;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 pub use approval::{AskFirst, DefaultAsk};
 pub use change::{ChangedTool, OnChange};

@@ -1,0 +1,271 @@
+//! Verdicts over drafts made by the real stages.
+
+use super::*;
+use crate::call::{Change, Consented, Incoming, Situation, authorise, draft, fingerprint, resolve};
+use crate::caller::{Caller, ClientFacts};
+use crate::catalog::{Catalog, Discovery, Naming, admit};
+use crate::fault::Fault;
+use crate::held::{HeldCall, HeldKind, HeldState};
+use crate::json::RawJson;
+use crate::server::ServerEntry;
+use crate::server::tests::entry;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+fn json(text: &str) -> RawJson {
+    RawJson::parse(text.to_owned()).expect("JSON")
+}
+
+/// One server `s` with the tools `get_x`, `delete_x` and `frob`.
+fn catalog(change: impl FnOnce(&mut ServerEntry)) -> Catalog {
+    let mut server = entry("s");
+    change(&mut server);
+    let schema = r#"{"type":"object","properties":{"to":{"type":"string"},"n":{"type":"array"}}}"#;
+    let tools = ["get_x", "delete_x", "frob"];
+    let tools = tools.map(|name| json(&format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#)));
+    let found = Discovery { tools: tools.to_vec(), ..Discovery::default() };
+    let server = Arc::new(server);
+    let part = admit(&server, &found, &Naming::default(), &|_| false);
+    Catalog::new(1, BTreeMap::from([(server.name.clone(), Arc::new(part))]))
+}
+
+fn drafted(catalog: &Catalog, caller: Caller, tool: &str, arguments: &str, situation: Situation) -> Draft {
+    let incoming = Incoming {
+        caller: Arc::new(caller),
+        client: Arc::new(ClientFacts { info: Some(json(r#"{"name":"cli"}"#)), ..ClientFacts::default() }),
+        name: tool.to_owned(),
+        arguments: Some(json(arguments)),
+        meta: Vec::new(),
+    };
+    let permitted = authorise(resolve(incoming, catalog).expect("known")).expect("permitted");
+    draft(permitted, situation).expect("fits")
+}
+
+fn ann() -> Caller {
+    Caller::guest("ann", ["staff".to_owned()])
+}
+
+/// A verdict as one word.
+fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Run => "run",
+        Verdict::Ask { answerer: Answerer::CallerOrApprover, .. } => "ask",
+        Verdict::Ask { answerer: Answerer::ApproverOnly, .. } => "ask approver",
+        Verdict::Queue { .. } => "queue",
+        Verdict::Refuse { .. } => "refuse",
+        Verdict::Hide => "hide",
+    }
+}
+
+fn book(layers: Vec<Vec<Rule>>) -> RuleBook {
+    RuleBook::new(layers.into_iter().map(Layer).collect()).expect("few")
+}
+
+fn rule(subject: Subject, names: &[&str], effect: RuleEffect) -> Rule {
+    let tools =
+        ToolMatch { names: names.iter().map(|name| (*name).to_owned()).collect(), ..ToolMatch::default() };
+    Rule::new(subject, tools, [], effect, None).expect("a rule")
+}
+
+#[test]
+fn the_first_match_wins_in_a_layer_and_the_strictest_across() {
+    use RuleEffect::{Allow, Ask, Deny, Hide, Plan};
+    use Subject::{Client, Everybody, Group, Persona, User};
+    let group = |name: &str| Group(name.into());
+    let cases: Vec<(Vec<Vec<Rule>>, &str)> = vec![
+        (vec![], "run"),
+        (vec![vec![rule(Everybody, &["s_get_*"], Deny)]], "run"),
+        (vec![vec![rule(Everybody, &["s_delete_*"], Deny)]], "refuse"),
+        (vec![vec![rule(Everybody, &["delete_x"], Ask)]], "ask approver"),
+        (vec![vec![rule(Everybody, &["mcp.s.*"], Plan)]], "queue"),
+        (vec![vec![rule(group("staff"), &[], Allow), rule(Everybody, &[], Deny)]], "run"),
+        (vec![vec![rule(group("ops"), &[], Allow), rule(Everybody, &[], Deny)]], "refuse"),
+        (vec![vec![rule(Everybody, &[], Allow)], vec![rule(User("ann".into()), &[], Ask)]], "ask approver"),
+        (vec![vec![rule(Everybody, &[], Deny)], vec![rule(Everybody, &[], Allow)]], "refuse"),
+        (vec![vec![rule(Client("cli".into()), &[], Hide)]], "hide"),
+        (vec![vec![rule(Client("other".into()), &[], Hide)]], "run"),
+        (vec![vec![rule(Persona("dev".into()), &[], Hide)]], "run"),
+    ];
+    let catalog = catalog(|_| {});
+    for (at, (layers, expected)) in cases.into_iter().enumerate() {
+        let draft = drafted(&catalog, ann(), "s_delete_x", "{}", Situation::default());
+        assert_eq!(word(&book(layers).judge(&draft)), expected, "case {at}");
+    }
+}
+
+#[test]
+fn rules_look_at_effects_and_arguments() {
+    let catalog = catalog(|_| {});
+    let by_effect = |word: &str| {
+        let tools = ToolMatch { side_effects: vec![word.into()], ..ToolMatch::default() };
+        Rule::new(Subject::Everybody, tools, [], RuleEffect::Deny, None).expect("a rule")
+    };
+    for (tool, effect, expected) in [
+        ("s_delete_x", "destructive", "refuse"),
+        ("s_delete_x", "network", "refuse"), // its label
+        ("s_delete_x", "read", "run"),
+        ("s_get_x", "read", "refuse"),
+        ("s_frob", "write", "refuse"), // unknown counts as a write
+    ] {
+        let draft = drafted(&catalog, ann(), tool, "{}", Situation::default());
+        assert_eq!(word(&book(vec![vec![by_effect(effect)]]).judge(&draft)), expected, "{tool} {effect}");
+    }
+    let on = |pointer: &str, pattern: &str| {
+        let arguments = [(pointer.to_owned(), pattern.to_owned())];
+        Rule::new(Subject::Everybody, ToolMatch::default(), arguments, RuleEffect::Deny, None)
+            .expect("a rule")
+    };
+    let long = format!(r#"{{"to":"{}"}}"#, "x".repeat(70 << 10));
+    for (arguments, pointer, pattern, expected) in [
+        (r#"{"to":"bob@evil.example"}"#, "/to", "@evil\\.example$", "refuse"),
+        (r#"{"to":"bob@good.example"}"#, "/to", "@evil\\.example$", "run"),
+        (r#"{"to":"b\u006fb"}"#, "to", "^bob$", "refuse"), // another spelling of the same text
+        (r#"{}"#, "/to", ".*", "run"),
+        (r#"{"n":[1,{"a/b":2}]}"#, "/n/1/a~1b", "^2$", "refuse"),
+        (&long, "/to", "^y$", "refuse"), // too long to look at
+    ] {
+        let draft = drafted(&catalog, ann(), "s_frob", arguments, Situation::default());
+        assert_eq!(word(&book(vec![vec![on(pointer, pattern)]]).judge(&draft)), expected, "{pattern}");
+    }
+    let bomb = Rule::new(
+        Subject::Everybody,
+        ToolMatch::default(),
+        [("/a".to_owned(), r"(\w{1,200}){1,20}q".to_owned())],
+        RuleEffect::Deny,
+        None,
+    );
+    assert_eq!(bomb.expect_err("too large").code(), "config.bad-rule");
+}
+
+#[test]
+fn built_in_policies_ask_queue_and_refuse() {
+    let planning = || Situation { plan: Some(Uuid::nil()), ..Situation::default() };
+    let consented = || Situation { consent: Consented::Yes, ..Situation::default() };
+    let changed = || Situation { change: Change::Changed, ..Situation::default() };
+    let none = Situation::default;
+    let catalog = catalog(|server| server.tools.require_approval = vec!["delete_*".into()]);
+    let cases: Vec<(Box<dyn Policy>, &str, Situation, &str)> = vec![
+        (Box::new(AskFirst), "s_delete_x", none(), "ask approver"),
+        (Box::new(AskFirst), "s_get_x", none(), "run"),
+        (Box::new(DefaultAsk::Writes), "s_get_x", none(), "run"),
+        (Box::new(DefaultAsk::Writes), "s_frob", none(), "ask"),
+        (Box::new(DefaultAsk::Always), "s_get_x", none(), "ask"),
+        (Box::new(AskForConsent), "s_get_x", none(), "ask"),
+        (Box::new(AskForConsent), "s_get_x", consented(), "run"),
+        (Box::new(ChangedTool(OnChange::Ask)), "s_get_x", changed(), "ask"),
+        (Box::new(ChangedTool(OnChange::Block)), "s_get_x", changed(), "refuse"),
+        (Box::new(ChangedTool(OnChange::Allow)), "s_get_x", changed(), "run"),
+        (Box::new(ChangedTool(OnChange::Block)), "s_get_x", none(), "run"),
+        (Box::new(PlanMode(PlanReads::Names)), "s_get_x", planning(), "run"),
+        (Box::new(PlanMode(PlanReads::Trusted)), "s_get_x", planning(), "queue"),
+        (Box::new(PlanMode(PlanReads::Names)), "s_frob", planning(), "queue"),
+        (Box::new(PlanMode(PlanReads::Names)), "s_delete_x", none(), "run"),
+    ];
+    for (at, (policy, tool, situation, expected)) in cases.into_iter().enumerate() {
+        let draft = drafted(&catalog, ann(), tool, "{}", situation);
+        assert_eq!(word(&policy.judge(&draft)), expected, "case {at}: {tool}");
+    }
+}
+
+/// A licence for `s_delete_x` with `{"to":"a"}`, of a held call of this kind and answerer.
+fn licence(catalog: &Catalog, kind: HeldKind, answerer: Answerer) -> Licence {
+    let draft = drafted(catalog, ann(), "s_delete_x", r#"{"to":"a"}"#, Situation::default());
+    let held = HeldCall {
+        id: Uuid::nil(),
+        kind,
+        user: "ann".into(),
+        persona: None,
+        session: None,
+        client: String::new(),
+        server: draft.tool.server.name.clone(),
+        tool: draft.tool.name.to_string(),
+        exposed: draft.tool.exposed.to_string(),
+        digest: *draft.tool.digest(),
+        arguments: draft.arguments.clone(),
+        arguments_sha256: fingerprint(&draft.arguments),
+        question: String::new(),
+        answerer,
+        created_ms: 0,
+        expires_ms: None,
+        state: HeldState::Approved,
+        decided_by: Some("ann".into()),
+        decided_ms: Some(0),
+        decision_note: None,
+        edited: None,
+        remember: None,
+        claimed_ms: Some(0),
+        outcome: None,
+        plan: None,
+    };
+    assert!(Licence::of(&HeldCall { claimed_ms: None, ..held.clone() }).is_none(), "not claimed");
+    assert!(Licence::of(&HeldCall { state: HeldState::Done, ..held.clone() }).is_none(), "over");
+    Licence::of(&held).expect("approved and claimed")
+}
+
+#[test]
+fn a_yes_covers_one_call_and_what_that_person_may_answer() {
+    use Answerer::{ApproverOnly, CallerOrApprover};
+    use HeldKind::{Approval, Plan};
+    let asks = |answerer| Verdict::Ask { reason: String::new(), answerer };
+    let queue = || Verdict::Queue { reason: String::new() };
+    let refuse = || Verdict::Refuse { reason: String::new() };
+    struct Says(Verdict);
+    impl Policy for Says {
+        fn judge(&self, _: &Draft) -> Verdict {
+            self.0.clone()
+        }
+    }
+    let catalog = catalog(|_| {});
+    let cases = [
+        (Approval, CallerOrApprover, r#"{"to":"a"}"#, asks(CallerOrApprover), "run"),
+        (Approval, CallerOrApprover, r#"{"to":"b"}"#, asks(CallerOrApprover), "ask"), // other arguments
+        (Approval, CallerOrApprover, r#"{"to":"a"}"#, asks(ApproverOnly), "ask"),
+        (Approval, ApproverOnly, r#"{"to":"a"}"#, asks(ApproverOnly), "run"),
+        (Approval, ApproverOnly, r#"{"to":"a"}"#, queue(), "queue"), // an approval is no way round a plan
+        (Plan, CallerOrApprover, r#"{"to":"a"}"#, queue(), "run"),
+        (Plan, CallerOrApprover, r#"{"to":"a"}"#, refuse(), "call.refused"),
+        (Plan, ApproverOnly, r#"{"to":"a"}"#, Verdict::Hide, "call.unknown-tool"),
+    ];
+    for (at, (kind, answerer, arguments, verdict, expected)) in cases.into_iter().enumerate() {
+        let licence = Some(licence(&catalog, kind, answerer));
+        let draft =
+            drafted(&catalog, ann(), "s_delete_x", arguments, Situation { licence, ..Situation::default() });
+        let policies: Vec<Box<dyn Policy>> = vec![Box::new(Says(verdict)), Box::new(Says(Verdict::Run))];
+        let found = match judge(draft, &policies) {
+            Ok(Judgement::Run(_)) => "run",
+            Ok(Judgement::Ask(_)) => "ask",
+            Ok(Judgement::Queue(_)) => "queue",
+            Err(fault) => fault.code(),
+        };
+        assert_eq!(found, expected, "case {at}");
+    }
+}
+
+#[test]
+fn rules_that_hide_take_tools_out_of_every_list() {
+    use crate::catalog::{ListKind, Lookup};
+    let rules = book(vec![vec![
+        rule(Subject::User("bo".into()), &["s_delete_*"], RuleEffect::Allow),
+        rule(Subject::Group("staff".into()), &["s_delete_*"], RuleEffect::Hide),
+    ]]);
+    let rules = Arc::new(rules);
+    assert!(rules.hides_anything());
+    let catalog = catalog(|_| {});
+    let veiled = |caller: Caller| Caller { veil: Some(rules.clone()), ..caller };
+    let listed = |caller: &Caller| {
+        let list = catalog.list(ListKind::Tools, caller);
+        String::from_utf8(list.pieces.concat()).expect("text").contains("s_delete_x")
+    };
+    let bo = Caller::guest("bo", ["staff".to_owned()]);
+    for (caller, sees) in [
+        (ann(), true), // without rules
+        (veiled(ann()), false),
+        (veiled(bo), true),
+        (veiled(Caller::guest("cy", [])), true),
+    ] {
+        assert_eq!(listed(&caller), sees, "{caller:?}");
+        assert_eq!(matches!(catalog.tool("s_delete_x", &caller), Lookup::Found(_)), sees);
+        assert_eq!(matches!(catalog.tool("delete_x", &caller), Lookup::Found(_)), sees);
+    }
+}
