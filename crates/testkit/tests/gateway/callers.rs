@@ -415,9 +415,20 @@ async fn a_login_is_kept_for_its_gateway_alone() {
     assert_eq!(mode & 0o777, 0o600);
     let called = run(&known.home, &["call", "desk_ok", "--url", &url], None);
     assert!(called.status.success(), "{called:?}");
-    let elsewhere = Upstream::start(Era::Modern).await;
-    let asked = run(&known.home, &["tools", "list", "--url", &elsewhere.url], None);
-    assert!(!asked.status.success());
+    // Another gateway is not shown the token.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let elsewhere = format!("http://{}", listener.local_addr().unwrap());
+    let heard = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = vec![0; 4096];
+        let read = stream.read(&mut head).unwrap();
+        drop(stream.write_all(b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"));
+        String::from_utf8_lossy(&head[..read]).to_lowercase()
+    });
+    assert_eq!(run(&known.home, &["tools", "show", "x", "--url", &elsewhere], None).status.code(), Some(5));
+    let heard = heard.join().unwrap();
+    assert!(heard.starts_with("get /tools/x") && !heard.contains("authorization"), "{heard}");
     assert!(run(&known.home, &["login", "--url", &url, "--forget"], None).status.success());
     assert_eq!(run(&known.home, &["call", "desk_ok", "--url", &url], None).status.code(), Some(5));
 }
