@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 use toolbooth_config::Settings;
-use toolbooth_config::settings::{AskDefault, AuthMode, Consent, Effect, OnChange, PlanReads, Rule, Subject};
+use toolbooth_config::settings::{
+    AskDefault, AuditedCalls, AuthMode, Consent, Effect, OnChange, PlanReads, Rule, Subject,
+};
 use toolbooth_core::call::Policy;
 use toolbooth_core::call::policy::{self, RuleBook};
 use toolbooth_core::fault::Problem;
-use toolbooth_engine::Terms;
+use toolbooth_engine::{Audited, Terms};
 
 /// The terms that the settings name.
 pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
@@ -41,6 +43,11 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
         expires: settings.approval.expires_seconds,
         wait: settings.approval.wait_seconds,
         approvers: settings.approval.approvers.clone(),
+        audited: match settings.audit.calls {
+            AuditedCalls::All => Audited::All,
+            AuditedCalls::Writes => Audited::Writes,
+            AuditedCalls::None => Audited::None,
+        },
     })
 }
 

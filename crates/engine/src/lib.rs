@@ -41,5 +41,5 @@ pub use plan::{ServerPlan, Standing};
 pub use planning::{Scope, StepReport, Steps};
 pub use roster::Roster;
 pub use subscriptions::SubscribeError;
-pub use terms::Terms;
+pub use terms::{Audited, Terms};
 pub use tokens::{MadeToken, NewToken};

@@ -5,6 +5,7 @@ use crate::answer::Answer;
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use crate::held::Approved;
+use crate::terms::Audited;
 use std::sync::Arc;
 use std::time::Instant;
 use toolbooth_core::audit::AuditEntry;
@@ -28,6 +29,7 @@ pub(crate) struct Run {
     id: Uuid,
     started: Instant,
     entry: Option<Box<AuditEntry>>,
+    audited: Audited,
     /// Whether an intent was written, so that an outcome must follow.
     journalled: bool,
     licences: usize,
@@ -41,18 +43,22 @@ impl Run {
     /// Opens the record of a call.
     pub(crate) fn open(engine: &Arc<Engine>, incoming: &Incoming) -> Self {
         let id = Uuid::now_v7();
-        let entry = AuditEntry {
-            call_id: Some(id),
-            user: incoming.caller.user.clone(),
-            persona: incoming.caller.persona_name().map(Into::into),
-            tool: Some(incoming.name.as_str().into()),
-            ..engine.blank_call_entry()
-        };
+        let audited = engine.terms().audited;
+        let entry = (audited != Audited::None).then(|| {
+            Box::new(AuditEntry {
+                call_id: Some(id),
+                user: incoming.caller.user.clone(),
+                persona: incoming.caller.persona_name().map(Into::into),
+                tool: Some(incoming.name.as_str().into()),
+                ..engine.blank_call_entry()
+            })
+        });
         Self {
             engine: engine.clone(),
             id,
             started: Instant::now(),
-            entry: Some(Box::new(entry)),
+            entry,
+            audited,
             journalled: false,
             licences: 0,
             licence: None,
@@ -107,6 +113,9 @@ impl Run {
 
     /// Notes what is known once the arguments are checked.
     pub(crate) fn drafted(&mut self, draft: &Draft) {
+        if self.audited == Audited::Writes && !draft.tool.effect().rung.writes() {
+            self.entry = None;
+        }
         if let Some(entry) = &mut self.entry {
             entry.server = Some(draft.tool.server.name.shared());
             entry.tool = Some((*draft.tool.name).into());
@@ -200,6 +209,7 @@ impl Drop for Run {
             id: self.id,
             started: self.started,
             entry: self.entry.take(),
+            audited: self.audited,
             journalled: self.journalled,
             licences: self.licences,
             licence: None,

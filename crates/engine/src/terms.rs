@@ -14,6 +14,20 @@ pub struct Terms {
     pub wait: Duration,
     /// Groups whose members may answer for others, besides admins.
     pub approvers: Vec<String>,
+    /// Which calls leave a row in the audit.
+    pub audited: Audited,
+}
+
+/// Which calls leave a row in the audit. Decisions always do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Audited {
+    /// Every call.
+    #[default]
+    All,
+    /// Those that may change something, and those that were not made.
+    Writes,
+    /// None.
+    None,
 }
 
 impl Default for Terms {
@@ -23,6 +37,7 @@ impl Default for Terms {
             expires: Duration::from_secs(300),
             wait: Duration::from_secs(50),
             approvers: Vec::new(),
+            audited: Audited::All,
         }
     }
 }

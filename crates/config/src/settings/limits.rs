@@ -109,14 +109,29 @@ pub enum UnknownFile {
     PassThrough,
 }
 
-/// How long calls are remembered.
+/// Which calls are remembered, and for how long. Decisions always are.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Audit {
+    /// Which calls leave a row.
+    pub calls: AuditedCalls,
     /// Days; absent means for ever.
     pub keep_days: Option<u32>,
     /// Bytes; absent means any.
     pub keep_bytes: Option<u64>,
+}
+
+/// Which calls leave a row in the audit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditedCalls {
+    /// Every call.
+    #[default]
+    All,
+    /// Those that may change something.
+    Writes,
+    /// None.
+    None,
 }
 
 /// What becomes of calls that failed for good.
