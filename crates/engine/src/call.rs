@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::held::Asked;
 use crate::run::Run;
 use std::sync::Arc;
+use std::time::Duration;
 use toolbooth_core::call::{Incoming, Judgement, authorise, draft, judge, resolve, route};
 use toolbooth_core::fault::Problem;
 use toolbooth_upstream::CallLink;
@@ -29,6 +30,8 @@ pub struct CallRequest {
     pub rounds: Rounds,
     /// Whether a long result may be passed on unread.
     pub reading: Reading,
+    /// How long the door waits for a person; as the terms say where it does not.
+    pub patience: Option<Duration>,
 }
 
 impl Engine {
@@ -47,7 +50,7 @@ impl Engine {
         run: &mut Run,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
-        let CallRequest { mut incoming, round, progress, rounds, reading } = request;
+        let CallRequest { mut incoming, round, progress, rounds, reading, patience } = request;
         let terms = self.terms();
         let sealed = loop {
             let gathered = self.gathered_for_tool(&incoming.name, &incoming.caller).await;
@@ -60,10 +63,13 @@ impl Engine {
             match judge(draft, &terms.policies)? {
                 Judgement::Run(judged) => break self.seal(judged)?,
                 Judgement::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
-                Judgement::Ask(waiting) => match Box::pin(self.ask_person(waiting, progress, link)).await? {
-                    Asked::Held(held) => return Ok(Answer::held(&held)),
-                    Asked::Run(approved) => incoming = run.licensed(*approved)?,
-                },
+                Judgement::Ask(waiting) => {
+                    let asked = Box::pin(self.ask_person(waiting, progress, patience, link)).await?;
+                    match asked {
+                        Asked::Held(held) => return Ok(Answer::held(&held)),
+                        Asked::Run(approved) => incoming = run.licensed(*approved)?,
+                    }
+                }
             }
         };
         let providers = route(&sealed);

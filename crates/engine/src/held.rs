@@ -11,6 +11,7 @@ use toolbooth_core::call::{CallFault, Draft, Incoming, Licence, Waiting, check_e
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::consent::Consent;
+use toolbooth_core::effects::Rung;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_core::held::{
     Answerer, Decision, HeldCall, HeldFault, HeldKind, HeldState, HeldVerdict, Remember,
@@ -30,7 +31,7 @@ pub(crate) enum Asked {
     /// A person said yes: the same call, once more, with a licence.
     Run(Box<Approved>),
     /// Nobody has answered yet; the call stays held.
-    Held(HeldCall),
+    Held(Box<HeldCall>),
 }
 
 /// A call that a person approved.
@@ -89,6 +90,7 @@ impl Engine {
         self: &Arc<Self>,
         waiting: Waiting,
         progress: Progress,
+        patience: Option<Duration>,
         link: &CallLink,
     ) -> Result<Asked, Problem> {
         let held = self.hold(&waiting).await?;
@@ -103,7 +105,7 @@ impl Engine {
         let may_answer = self.may_answer(&caller, &held);
         let mut asking = may_answer && waiting.draft().client.can("elicitation");
         let expiry = expiry_of(&held, terms.expires);
-        let patience = Instant::now() + terms.wait;
+        let patience = Instant::now() + patience.unwrap_or(terms.wait);
         let mut tick = interval(PROGRESS_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let ask = link.ask("elicitation/create", Some(question::form(&held, &waiting)));
@@ -137,7 +139,7 @@ impl Engine {
                 }
                 () = sleep_until(until) => {
                     if until < expiry {
-                        return Ok(Asked::Held(held));
+                        return Ok(Asked::Held(Box::new(held)));
                     }
                     self.sweep_held().await;
                     return Err(Problem::of(&AnswerFault::TimedOut(terms.expires.as_secs())));
@@ -225,7 +227,7 @@ impl Engine {
             HeldState::Expired => {
                 return Err(Problem::of(&AnswerFault::TimedOut(self.terms().expires.as_secs())));
             }
-            HeldState::Pending => return Ok(Asked::Held(held)),
+            HeldState::Pending => return Ok(Asked::Held(Box::new(held))),
             HeldState::Done | HeldState::Failed => return Err(already_run(&held)),
         }
         let incoming = waiting.again();
@@ -326,6 +328,11 @@ impl Engine {
         server.tools.iter().find(|tool| *tool.name == *held.tool).cloned()
     }
 
+    /// What the tool of a held call does to the world, while the tool is there.
+    pub fn rung_of(&self, held: &HeldCall) -> Option<Rung> {
+        self.tool_of(held).map(|tool| tool.effect().rung)
+    }
+
     /// What a decision leads to: memory, and the call itself.
     async fn heed(self: &Arc<Self>, held: &HeldCall, by: &Caller) {
         if held.state == HeldState::Approved {
@@ -333,7 +340,13 @@ impl Engine {
         }
         let heard = self.waiting_room().call(held);
         // A step of a plan runs when its turn comes.
-        if held.state == HeldState::Approved && held.kind == HeldKind::Approval && !heard {
+        if held.state != HeldState::Approved || held.kind != HeldKind::Approval {
+            return;
+        }
+        if heard {
+            // Whoever heard it takes the licence at once, unless they hang up at this very moment.
+            self.run_unless_taken(held.id);
+        } else {
             self.run_later(held.clone());
         }
     }

@@ -8,6 +8,7 @@ use crate::dispatch::Rounds;
 use crate::engine::Engine;
 use crate::run::Run;
 use std::sync::Arc;
+use std::time::Duration;
 use toolbooth_core::call::Incoming;
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::fault::{Blame, Problem};
@@ -17,6 +18,10 @@ use toolbooth_store::HeldFilter;
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{Progress, Round};
 use toolbooth_upstream::peer::Reading;
+use uuid::Uuid;
+
+/// How long whoever waits for an answer may take to act on it.
+const TAKE_UP: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// Runs an approved call as the one who made it, with the rights they have now.
@@ -51,6 +56,7 @@ impl Engine {
             progress: Progress::Unwanted,
             rounds: Rounds::Driven,
             reading: Reading::Whole,
+            patience: None,
         };
         let answer = self.walk(request, &mut run, &CallLink::silent()).await;
         run.close(&answer).await;
@@ -64,6 +70,21 @@ impl Engine {
             let id = held.id;
             if let Err(problem) = engine.run_held(held).await {
                 tracing::warn!(held = %id, "an approved call did not run: {}", problem.message);
+            }
+        });
+    }
+
+    /// Runs an approved call after a moment, unless the one who waited for it has taken it up.
+    pub(crate) fn run_unless_taken(self: &Arc<Self>, id: Uuid) {
+        let engine = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(TAKE_UP).await;
+            let Some(engine) = engine.upgrade() else { return };
+            match engine.store().held(id).await {
+                Ok(Some(held)) if held.state == HeldState::Approved && held.claimed_ms.is_none() => {
+                    engine.run_later(held);
+                }
+                _ => {}
             }
         });
     }

@@ -43,3 +43,4 @@ pub use roster::Roster;
 pub use subscriptions::SubscribeError;
 pub use terms::{Audited, Terms};
 pub use tokens::{MadeToken, NewToken};
+pub use toolbooth_store::{AuditFilter, HeldFilter, MAX_AUDIT_PAGE, MAX_HELD_PAGE};

@@ -4,6 +4,7 @@ use crate::answer::Answer;
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use serde::Serialize;
+use std::str::FromStr;
 use std::sync::Arc;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::Waiting;
@@ -30,6 +31,28 @@ pub enum Steps {
     All,
     /// Those from the first number to the second.
     Range(u32, u32),
+}
+
+impl FromStr for Steps {
+    type Err = Problem;
+
+    /// `all`, one number, or two with a dash between them.
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
+        let range = match text.split_once('-') {
+            None => number(text).map(|number| (number, number)),
+            Some((from, to)) => number(from).zip(number(to)).filter(|(from, to)| from <= to),
+        };
+        range.map(|(from, to)| Self::Range(from, to)).ok_or_else(|| Problem {
+            code: "plan.bad-steps",
+            blame: Blame::Caller,
+            message: "steps are one number, a range such as 2-4, or `all`".into(),
+            hint: Some("`toolbooth plan show` lists the steps".into()),
+        })
+    }
 }
 
 impl Steps {
@@ -213,5 +236,30 @@ fn report(held: &HeldCall) -> StepReport {
         tool: held.exposed.clone(),
         state: held.state.as_str().to_owned(),
         problem: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_a_number_a_range_or_all() {
+        let cases = [
+            ("all", Some(Steps::All)),
+            ("3", Some(Steps::Range(3, 3))),
+            ("2-4", Some(Steps::Range(2, 4))),
+            ("4-2", None),
+            ("0", None),
+            ("1-", None),
+            ("-1", None),
+            ("1-2-3", None),
+            ("", None),
+            ("ALL", None),
+            ("4294967296", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(text.parse::<Steps>().ok(), expected, "{text}");
+        }
     }
 }

@@ -282,7 +282,8 @@ fn sharing_key(share: Share, caller: &Caller) -> String {
         (Share::All, _) | (Share::User, Standing::Owner) => String::new(),
         (Share::User, Standing::Guest) => format!("user {}", caller.user),
         (Share::Session, _) => match &caller.session {
-            Some(session) => format!("session {session}"),
+            // The user too: over REST callers name their sessions themselves.
+            Some(session) => format!("session {session} of {}", caller.user),
             None => format!("user {}", caller.user),
         },
     }

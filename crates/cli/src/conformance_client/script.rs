@@ -90,6 +90,7 @@ impl Client<'_> {
             progress: Progress::Unwanted,
             rounds: Rounds::Driven,
             reading: Reading::Whole,
+            patience: None,
         };
         let (link, events) = CallLink::new();
         let answer = tokio::select! {

@@ -1,6 +1,7 @@
 //! Calls over REST.
 
 use super::Rest;
+use super::asked;
 use super::problem::ProblemDocument;
 use super::who::{Who, through};
 use axum::Json;
@@ -11,6 +12,7 @@ use futures_util::StreamExt;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 use toolbooth_core::call::{Incoming, Warning};
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::fault::{Blame, Problem};
@@ -28,6 +30,10 @@ pub struct CallBody {
     arguments: Option<RawJson>,
     #[serde(default)]
     persona: Option<String>,
+    #[serde(default)]
+    session: Option<String>,
+    #[serde(default)]
+    wait: Option<u64>,
 }
 
 /// What a call came to.
@@ -51,14 +57,10 @@ pub struct HeldView {
     pub message: String,
 }
 
-fn bad_body(message: String) -> Problem {
-    Problem {
-        code: "request.bad-body",
-        blame: Blame::Caller,
-        message,
-        hint: Some("send {\"arguments\": {…}}".into()),
-    }
-}
+/// What a right body looks like.
+const EXAMPLE: &str = "send {\"arguments\": {…}}";
+/// The longest that a call may be told to wait for a person.
+const MAX_WAIT: u64 = 600;
 
 /// `POST /tools/{name}/call`.
 pub async fn call(
@@ -67,14 +69,13 @@ pub async fn call(
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Response, ProblemDocument> {
-    let body = if body.is_empty() {
-        CallBody::default()
-    } else {
-        toolbooth_wire::strict::check(&body).map_err(|error| bad_body(error.message))?;
-        serde_json::from_slice(&body).map_err(|error| bad_body(format!("the body is wrong: {error}")))?
-    };
+    let body: CallBody = asked::body(&body, EXAMPLE)?;
+    if body.wait.is_some_and(|seconds| seconds > MAX_WAIT) {
+        return Err(asked::bad_body(format!("`wait` is at most {MAX_WAIT} seconds"), EXAMPLE).into());
+    }
+    let caller = through(&rest, caller, body.persona.as_deref())?;
     let incoming = Incoming {
-        caller: through(&rest, caller, body.persona.as_deref())?,
+        caller: asked::in_session(caller, body.session.as_deref())?,
         client: Arc::new(ClientFacts::default()),
         name,
         arguments: body.arguments,
@@ -86,6 +87,7 @@ pub async fn call(
         progress: Progress::Unwanted,
         rounds: Rounds::Driven,
         reading: Reading::Whole,
+        patience: body.wait.map(Duration::from_secs),
     };
     match rest.door.engine.call(request, &CallLink::silent()).await? {
         Answer::Result { result, warnings, .. } => {
@@ -110,7 +112,7 @@ pub async fn call(
                 text.extend_from_slice(&chunk.map_err(|error| Problem::of(&error))?);
             }
             text.pop(); // The closing brace of the envelope.
-            let result = RawJson::parse(text).map_err(|error| bad_body(error.to_string()))?;
+            let result = RawJson::parse(text).map_err(|error| asked::bad_body(error.to_string(), EXAMPLE))?;
             Ok(Json(CallView { result, warnings: Vec::new() }).into_response())
         }
         Answer::InputRequired { server, .. } => Err(Problem {

@@ -1,6 +1,11 @@
 //! REST: the gateway for programs that speak no MCP, the command line among them.
 
+mod approvals;
+mod asked;
+mod audit;
 mod calls;
+mod consents;
+mod plans;
 mod problem;
 mod servers;
 mod tokens;
@@ -51,6 +56,18 @@ pub fn router(rest: Rest) -> Router {
         .route("/tools", get(tools::list))
         .route("/tools/{name}", get(tools::show))
         .route("/tools/{name}/call", post(calls::call))
+        .route("/approvals", get(approvals::list))
+        .route("/approvals/{id}", get(approvals::show))
+        .route("/approvals/{id}/approve", post(approvals::approve))
+        .route("/approvals/{id}/reject", post(approvals::reject))
+        .route("/plans", get(plans::list).post(plans::on).delete(plans::off))
+        .route("/plans/{id}", get(plans::show))
+        .route("/plans/{id}/approve", post(plans::approve))
+        .route("/plans/{id}/reject", post(plans::reject))
+        .route("/consents", get(consents::list))
+        .route("/consents/{id}", delete(consents::revoke))
+        .route("/audit", get(audit::list))
+        .route("/audit/verify", post(audit::verify))
         .route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));
     open.merge(known).fallback(problem::not_found).with_state(rest)
 }

@@ -2,6 +2,7 @@
 
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
+use crate::call::situation::Consented;
 use crate::held::Answerer;
 
 /// `tools.require_approval` of a server: an approver is asked.
@@ -32,6 +33,10 @@ pub enum DefaultAsk {
 
 impl Policy for DefaultAsk {
     fn judge(&self, draft: &Draft) -> Verdict {
+        // Whoever answers may have said that once is enough.
+        if draft.situation.consent == Consented::Yes {
+            return Verdict::Run;
+        }
         let asks = match self {
             Self::Never => false,
             Self::Writes => draft.tool.effect().rung.writes(),

@@ -1,0 +1,92 @@
+//! What REST requests hold besides their caller: bodies, queries and ids, read strictly.
+
+use super::problem::ProblemDocument;
+use axum::extract::{FromRequestParts, Query};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+use std::future::Future;
+use std::sync::Arc;
+use toolbooth_core::caller::Caller;
+use toolbooth_core::fault::{Blame, Problem};
+use uuid::Uuid;
+
+/// The longest name a session may have.
+const MAX_SESSION: usize = 128;
+
+/// The query of a request; a wrong one is answered with a problem document.
+pub struct Asked<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = ProblemDocument;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ProblemDocument> {
+        match Query::<T>::try_from_uri(&parts.uri) {
+            Ok(Query(query)) => Ok(Self(query)),
+            Err(rejection) => Err(bad_query(rejection.body_text()).into()),
+        }
+    }
+}
+
+/// A query that cannot be understood.
+pub fn bad_query(message: String) -> Problem {
+    Problem { code: "request.bad-query", blame: Blame::Caller, message, hint: None }
+}
+
+/// A body that cannot be understood, and what a right one looks like.
+pub fn bad_body(message: String, example: &str) -> Problem {
+    Problem { code: "request.bad-body", blame: Blame::Caller, message, hint: Some(example.to_owned()) }
+}
+
+/// Reads a body; an empty one says nothing.
+pub fn body<T: DeserializeOwned + Default>(text: &[u8], example: &str) -> Result<T, Problem> {
+    if text.is_empty() {
+        return Ok(T::default());
+    }
+    toolbooth_wire::strict::check(text).map_err(|error| bad_body(error.message, example))?;
+    serde_json::from_slice(text).map_err(|error| bad_body(format!("the body is wrong: {error}"), example))
+}
+
+/// Reads an id; what is none names nothing.
+pub fn id(text: &str, code: &'static str, noun: &str) -> Result<Uuid, Problem> {
+    text.parse().map_err(|_| Problem {
+        code,
+        blame: Blame::Caller,
+        message: format!("there is no {noun} `{}`", text.chars().take(64).collect::<String>()),
+        hint: Some("ids are written in full, as the lists show them".into()),
+    })
+}
+
+/// The same caller in a session that the request names.
+pub fn in_session(caller: Arc<Caller>, session: Option<&str>) -> Result<Arc<Caller>, Problem> {
+    let Some(session) = session else { return Ok(caller) };
+    check_session(session)?;
+    Ok(Arc::new(Caller { session: Some(session.into()), ..Caller::clone(&caller) }))
+}
+
+/// Whether a session may have this name.
+pub fn check_session(session: &str) -> Result<(), Problem> {
+    if session.is_empty() || session.len() > MAX_SESSION || session.chars().any(char::is_control) {
+        let message = format!("a session is named by 1 to {MAX_SESSION} bytes without control characters");
+        return Err(bad_body(message, "send {\"session\": \"work\"}"));
+    }
+    Ok(())
+}
+
+/// Does work that goes on though the one who asked for it hangs up: a decision is never half heeded.
+pub async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::spawn(work).await.unwrap_or_else(|_| {
+        Err(Problem {
+            code: "request.failed",
+            blame: Blame::Gateway,
+            message: "the gateway could not finish this".into(),
+            hint: Some("its log tells more".into()),
+        })
+    })
+}
+
+/// Bytes as people compare them.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
