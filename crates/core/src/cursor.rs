@@ -61,6 +61,11 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    /// The text from the cursor on.
+    pub fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
     fn byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -220,6 +225,30 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Whether a text of JSON nests deeper than `limit`.
+pub fn nests_deeper(text: &str, limit: usize) -> bool {
+    // `{` and `[` differ in one bit from each other and from nothing else. Most texts have too few of them.
+    if text.bytes().filter(|byte| byte | 0x20 == b'{').count() <= limit {
+        return false;
+    }
+    let bytes = text.as_bytes();
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = string_end(bytes, at + 1);
+                continue;
+            }
+            b'{' | b'[' if depth == limit => return true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    false
+}
+
 /// The place behind the closing quote of a string whose first character is at `from`.
 fn string_end(bytes: &[u8], mut from: usize) -> usize {
     while let Some(found) = bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -294,6 +323,19 @@ mod tests {
             let places: Vec<_> = spots.iter().map(|spot| spot.whole.clone()).collect();
             let left = without(text, cuts(&places, |index| gone.contains(&&*spots[index].key)));
             assert_eq!(left, expected, "{gone:?}");
+        }
+    }
+
+    #[test]
+    fn depth_is_counted_outside_of_strings() {
+        let cases = [
+            ("[[]]", 2, false),
+            ("[[]]", 1, true),
+            (r#"{"a":["[[[\"[[[[",{}]}"#, 3, false),
+            ("[{},{},{},{}]", 2, false),
+        ];
+        for (text, limit, expected) in cases {
+            assert_eq!(nests_deeper(text, limit), expected, "{text}");
         }
     }
 

@@ -1,10 +1,11 @@
 //! Admission: from what a server sent to what enters the catalog. One bad definition harms only itself.
 
-use super::hidden::{Hiding, Injected};
+use super::hidden::{Hiding, Injected, Unsearched};
 use super::naming::Naming;
 use super::tool::{Discovery, Offer, Tool};
+use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
-use crate::schema::{self, Patterns};
+use crate::schema::{Coverage, Patterns, survey};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -13,11 +14,16 @@ use std::sync::{Arc, OnceLock};
 
 /// The most tools one server may bring in.
 pub const MAX_TOOLS: usize = 20_000;
+/// The longest definition that is listed.
+pub const MAX_DEFINITION_BYTES: usize = 1024 * 1024;
+/// The deepest definition that is listed. Readers that stop at 128 levels could read no list that has it.
+pub const MAX_DEFINITION_DEPTH: usize = 100;
 
-/// A definition that did not enter the catalog, and why.
+/// A definition that did not enter the catalog, or not as it came, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
-    /// `tool`, `prompt`, `resource` or `template`.
+    /// `tool`, `prompt`, `resource` or `template`: it did not enter. `name`: the tool has another name.
+    /// `schema`: the tool is there, but not all of its arguments are checked.
     pub kind: &'static str,
     /// Its name as far as one could be read, or a preview of the text.
     pub name: String,
@@ -109,7 +115,11 @@ fn admit_tools(
                 });
             }
             Ok((own, mut members)) => match make_public(&mut members, &hiding, &mut patterns) {
-                Ok(injected) => {
+                Ok((injected, coverage)) => {
+                    if coverage != Coverage::Whole {
+                        let reason = coverage.to_string();
+                        set_aside.push(SetAside { kind: "schema", name: own.clone(), reason });
+                    }
                     let needs_approval = filter.asks_about(&own);
                     candidates.push(Candidate { own, members, source, injected, needs_approval });
                 }
@@ -129,13 +139,24 @@ fn admit_tools(
 
 /// Reads what a tool cannot do without: a name and an object for schema.
 fn read_tool(source: &RawJson) -> Result<(String, Vec<Member>), (String, String)> {
-    let preview = || source.as_str().chars().take(60).collect::<String>();
+    let text = source.as_str();
+    let preview = || text.chars().take(60).collect::<String>();
     let members = source.members().map_err(|_| (preview(), "the definition is no object".to_owned()))?;
     let find = |key: &str| members.iter().find(|member| member.key == key).map(|member| &member.value);
     let name = find("name").and_then(|name| name.string()).map(|name| name.into_owned());
     let Some(name) = name else { return Err((preview(), "the definition has no name".to_owned())) };
     if name.is_empty() || name.chars().count() > 256 {
         return Err((name.chars().take(60).collect(), "the name is empty or over 256 characters".to_owned()));
+    }
+    if text.len() > MAX_DEFINITION_BYTES {
+        let size = text.len();
+        return Err((
+            name,
+            format!("the definition has {size} bytes, over the limit of {MAX_DEFINITION_BYTES}"),
+        ));
+    }
+    if nests_deeper(text, MAX_DEFINITION_DEPTH) {
+        return Err((name, format!("the definition nests deeper than {MAX_DEFINITION_DEPTH}")));
     }
     match find("inputSchema") {
         Some(schema) if schema.is_object() => Ok((name, members)),
@@ -144,24 +165,26 @@ fn read_tool(source: &RawJson) -> Result<(String, Vec<Member>), (String, String)
     }
 }
 
-/// Checks a tool's schema and takes out of it what the gateway supplies.
+/// Takes out of a tool's schema what the gateway supplies, and says how much of the rest will be checked.
 fn make_public(
     members: &mut [Member],
     hiding: &Hiding<'_>,
     patterns: &mut Patterns,
-) -> Result<Option<Box<Injected>>, String> {
-    let mut all = None;
+) -> Result<(Option<Box<Injected>>, Coverage), String> {
+    let (mut all, mut coverage) = (None, Coverage::Whole);
     // Of a key that stands twice, readers take the last; no other may show what is hidden.
     for member in members.iter_mut().filter(|member| member.key == "inputSchema") {
-        schema::check(&member.value, patterns).map_err(|fault| fault.to_string())?;
-        let Some((public, injected)) = hiding.apply(&member.value) else { continue };
-        // What is hidden may be what another part refers to.
-        schema::check(&public, patterns)
-            .map_err(|fault| format!("without the parameters that the gateway supplies, {fault}"))?;
-        member.value = public;
-        all = Some(Box::new(injected));
+        // Where it cannot be told all that is the gateway's to supply, nobody may supply it.
+        let applied = hiding.apply(&member.value).map_err(|Unsearched| {
+            "its schema is too large or too deep to be searched for what the gateway supplies".to_owned()
+        })?;
+        if let Some((public, injected)) = applied {
+            member.value = public;
+            all = Some(Box::new(injected));
+        }
+        coverage = survey(&member.value, patterns);
     }
-    Ok(all)
+    Ok((all, coverage))
 }
 
 fn expose_all(
@@ -336,22 +359,65 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_schema_harms_only_its_tool() {
-        let found = discovery(&[
-            r#"{"name":"good","inputSchema":{"properties":{"a":{}}}}"#,
-            r#"{"name":"bad","inputSchema":{"properties":{"a":{"type":"strnig"}}}}"#,
-            r##"{"name":"torn","inputSchema":{"properties":{"_atlas_user":{},"b":{"$ref":"#/properties/_atlas_user"}}}}"##,
-        ]);
+    fn a_sloppy_schema_is_listed_as_it_came_with_a_note() {
+        let tools = [
+            r##"{"name":"bad","inputSchema":{"properties":{"a":{"type":"strnig"}}}}"##,
+            r##"{"name":"endless","inputSchema":{"allOf":[{"$ref":"#"}]}}"##,
+            r##"{"name":"far","inputSchema":{"properties":{"a":{"$ref":"http://x.example/s"}}}}"##,
+            r##"{"name":"good","inputSchema":{"properties":{"a":{}}}}"##,
+        ];
+        let torn = r##"{"name":"torn","inputSchema":{"properties":{"_atlas_user":{},"b":{"$ref":"#/properties/_atlas_user"}}}}"##;
+        let found = discovery(&[tools[0], tools[1], tools[2], tools[3], torn]);
         let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
-        assert_eq!(names(&catalog), ["s_good"]);
-        let reasons: Vec<&str> = catalog.set_aside.iter().map(|aside| &*aside.reason).collect();
+        assert_eq!(names(&catalog), ["s_bad", "s_endless", "s_far", "s_good", "s_torn"]);
+        for (tool, source) in catalog.tools.iter().zip(tools) {
+            assert_eq!(tool.definition.as_str().replace("\"s_", "\""), source);
+        }
+        assert!(catalog.tools[4].injected.is_some(), "what the gateway supplies stays hidden");
+        let said: Vec<_> =
+            catalog.set_aside.iter().map(|aside| (aside.kind, &*aside.name, &*aside.reason)).collect();
         assert_eq!(
-            reasons,
+            said,
             [
-                "its schema is broken: `properties/a/type` must be a type's name",
-                "without the parameters that the gateway supplies, its schema refers to `#/properties/_atlas_user`, which is not there",
+                (
+                    "schema",
+                    "bad",
+                    "listed, but not every argument is checked: its schema is broken: `properties/a/type` must be a type's name"
+                ),
+                (
+                    "schema",
+                    "endless",
+                    "listed, but its arguments are not checked: its schema refers to itself without end"
+                ),
+                (
+                    "schema",
+                    "far",
+                    "listed, but not every argument is checked: its schema refers to `http://x.example/s`; only references within the schema (`#/…`) are followed"
+                ),
+                (
+                    "schema",
+                    "torn",
+                    "listed, but not every argument is checked: its schema refers to `#/properties/_atlas_user`, which is not there"
+                ),
             ]
         );
+    }
+
+    #[test]
+    fn what_no_list_can_carry_and_what_hides_the_identity_is_set_aside() {
+        let huge =
+            format!(r#"{{"name":"huge","inputSchema":{{"title":"{}"}}}}"#, "x".repeat(MAX_DEFINITION_BYTES));
+        let deep =
+            format!(r#"{{"name":"deep","inputSchema":{{"x":{}{}}}}}"#, "[".repeat(200), "]".repeat(200));
+        let nested = |inner: &str| format!("{}{inner}{}", r#"{"allOf":["#.repeat(40), "]}".repeat(40));
+        let sly =
+            format!(r#"{{"name":"sly","inputSchema":{}}}"#, nested(r#"{"properties":{"_atlas_user":{}}}"#));
+        let plain = format!(r#"{{"name":"plain","inputSchema":{}}}"#, nested(r#"{"properties":{"a":{}}}"#));
+        let found = discovery(&[&huge, &deep, &sly, &plain]);
+        let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
+        assert_eq!(names(&catalog), ["s_plain"]);
+        let said: Vec<_> = catalog.set_aside.iter().map(|aside| (aside.kind, &*aside.name)).collect();
+        assert_eq!(said, [("tool", "huge"), ("tool", "deep"), ("tool", "sly"), ("schema", "plain")]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::cursor::{Cursor, Kind, cuts, without};
 use crate::json::RawJson;
-use crate::schema::{MAX_DEPTH, in_place, resolve};
+use crate::schema::{Extent, MAX_DEPTH, in_place, resolve};
 use crate::server::Inject;
 use memchr::memmem::Finder;
 use std::ops::Range;
@@ -82,6 +82,10 @@ impl Injected {
     }
 }
 
+/// A schema mentions what the gateway supplies and is too large to be searched for all places of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unsearched;
+
 /// What one server's tools do not show.
 pub(super) struct Hiding<'a> {
     inject: &'a Inject,
@@ -104,21 +108,24 @@ impl<'a> Hiding<'a> {
     }
 
     /// Takes what the gateway supplies out of a schema; `None` if the schema has nothing of the kind.
-    pub(super) fn apply(&self, schema: &RawJson) -> Option<(RawJson, Injected)> {
+    pub(super) fn apply(&self, schema: &RawJson) -> Result<Option<(RawJson, Injected)>, Unsearched> {
         let bytes = schema.as_bytes();
         let concerned = self.signs.iter().any(|sign| sign.find(bytes).is_some());
         if !concerned && self.escape.find(bytes).is_none() {
-            return None;
+            return Ok(None);
         }
         let text = schema.as_str();
-        let parts = in_place(text);
+        let (parts, extent) = in_place(text);
+        if extent == Extent::Cut {
+            return Err(Unsearched);
+        }
         let injected = self.declared(text, &parts);
         if injected == Injected::default() {
-            return None;
+            return Ok(None);
         }
         let cuts: Vec<_> = parts.iter().flat_map(|part| hide(text, part, &injected)).collect();
         let public = if cuts.is_empty() { schema.clone() } else { RawJson::trusted(without(text, cuts)) };
-        Some((public, injected))
+        Ok(Some((public, injected)))
     }
 
     fn declared(&self, text: &str, parts: &[Range<usize>]) -> Injected {
@@ -135,7 +142,7 @@ impl<'a> Hiding<'a> {
                 }
             } else if self.inject.mcp_data && name == MCP_DATA {
                 injected.mcp_data = true;
-            } else if self.inject.files.contains(&name) || is_marked(text, place) {
+            } else if self.inject.files.contains(&name) || is_marked(text, place, 0) {
                 if !injected.files.iter().any(|known| **known == *name) {
                     injected.files.push(name.into());
                 }
@@ -163,13 +170,14 @@ fn properties(text: &str, part: &Range<usize>) -> Vec<(String, Range<usize>)> {
 }
 
 /// Whether a parameter says of itself that it names files.
-fn is_marked(text: &str, place: Range<usize>) -> bool {
-    Cursor::new(text, place.start).spots().into_iter().any(|spot| match &*spot.key {
-        "x-toolbooth-file" => &text[spot.value] == "true",
-        "format" => Cursor::new(text, spot.value.start).text() == "toolbooth-file",
-        "items" => is_marked(text, spot.value),
-        _ => false,
-    })
+fn is_marked(text: &str, place: Range<usize>, depth: usize) -> bool {
+    depth <= MAX_DEPTH
+        && Cursor::new(text, place.start).spots().into_iter().any(|spot| match &*spot.key {
+            "x-toolbooth-file" => &text[spot.value] == "true",
+            "format" => Cursor::new(text, spot.value.start).text() == "toolbooth-file",
+            "items" => is_marked(text, spot.value, depth + 1),
+            _ => false,
+        })
 }
 
 /// Whether a schema lets text through, as far as types tell.
@@ -232,7 +240,10 @@ mod tests {
 
     fn hidden(inject: &Inject, schema: &str) -> Option<(String, Injected)> {
         let schema = RawJson::parse(schema.to_owned()).expect("JSON");
-        Hiding::of(inject).apply(&schema).map(|(public, injected)| (public.to_string(), injected))
+        Hiding::of(inject)
+            .apply(&schema)
+            .expect("searched")
+            .map(|(public, injected)| (public.to_string(), injected))
     }
 
     #[test]

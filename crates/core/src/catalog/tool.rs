@@ -4,8 +4,9 @@ use super::hidden::Injected;
 use crate::effects::{self, Effect};
 use crate::json::RawJson;
 use crate::names::ServerName;
-use crate::schema::{PublicSchema, SchemaFault};
+use crate::schema::PublicSchema;
 use crate::server::ServerEntry;
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
 /// What a server said it offers, each definition as it sent it.
@@ -47,7 +48,7 @@ pub struct Tool {
     /// What its definition means, worked out when somebody first asks.
     pub(super) digest: OnceLock<[u8; 32]>,
     /// The schema clients see, compiled when the tool is first called.
-    pub(super) schema: OnceLock<Box<Result<PublicSchema, SchemaFault>>>,
+    pub(super) schema: OnceLock<Box<PublicSchema>>,
 }
 
 impl Tool {
@@ -85,10 +86,10 @@ impl Tool {
         *self.effect.get_or_init(|| effects::effect_of(self))
     }
 
-    /// What it takes from its callers, ready to be asked.
-    pub fn public_schema(&self) -> Result<&PublicSchema, &SchemaFault> {
-        let compiled = self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema())));
-        (**compiled).as_ref()
+    /// What it takes from its callers, ready to be asked. A schema that cannot be checked is one that objects
+    /// to nothing, so there is always one.
+    pub fn public_schema(&self) -> Result<&PublicSchema, Infallible> {
+        Ok(self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema()))))
     }
 
     /// The schema of its arguments, as clients see it.

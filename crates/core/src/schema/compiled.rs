@@ -1,12 +1,14 @@
 //! A public schema, compiled: what a tool takes from its callers.
 
+use super::coverage::Coverage;
 use super::explain::{MAX_OBJECTIONS, Objection, objection};
 use super::fault::{SchemaFault, shortened};
+use super::pattern::{Patterns, options};
 use super::shape::Shape;
-use super::survey::{looks_around, options};
+use super::sound::{Sound, sound};
 use super::{cost, graph, unique};
 use crate::json::RawJson;
-use jsonschema::{Draft, Validator};
+use jsonschema::Validator;
 use serde_json::Value;
 
 /// The schema of what callers may supply to a tool, ready to be asked.
@@ -16,29 +18,36 @@ pub struct PublicSchema {
     validator: Option<Validator>,
     /// The schema itself, kept where the cost of a check depends on the arguments.
     recursive: Option<Value>,
+    coverage: Coverage,
 }
 
 impl PublicSchema {
-    /// Compiles a schema that was found sound.
-    pub fn compile(schema: &RawJson) -> Result<Self, SchemaFault> {
-        let text = schema.as_str();
-        let shape = Shape::of(text);
+    /// Compiles a schema, as far as it can be checked. What it declares is known in any case.
+    pub fn compile(schema: &RawJson) -> Self {
+        let shape = Shape::of(schema.as_str());
+        let unchecked = |shape, coverage| Self { shape, validator: None, recursive: None, coverage };
         if shape.says_nothing {
-            return Ok(Self { shape, validator: None, recursive: None });
+            return unchecked(shape, Coverage::Whole);
         }
-        let mut tree: Value = schema.read().map_err(|error| SchemaFault::Uncompiled(error.0))?;
-        let draft = draft_of(&tree);
-        if let Value::Object(keywords) = &mut tree {
-            keywords.remove("$schema"); // The draft is chosen; its address must not be looked up.
-            keywords.remove("$id");
-        }
-        leave_to_server(&mut tree);
-        let refused = |error: jsonschema::ValidationError<'_>| {
-            SchemaFault::Uncompiled(shortened(&error.masked().to_string(), 160))
+        let Sound { tree, draft, coverage, refers } = match sound(schema, &mut Patterns::default()) {
+            Ok(sound) => sound,
+            Err(fault) => return unchecked(shape, Coverage::Nothing(fault)),
         };
-        let validator = options().with_draft(draft).build(&tree).map_err(refused)?;
-        let recursive = graph::is_recursive(&tree).then_some(tree);
-        Ok(Self { shape, validator: Some(validator), recursive })
+        match options().with_draft(draft).build(&tree) {
+            Ok(validator) => {
+                let recursive = (refers && graph::is_recursive(&tree)).then_some(tree);
+                Self { shape, validator: Some(validator), recursive, coverage }
+            }
+            Err(error) => {
+                let fault = SchemaFault::Uncompiled(shortened(&error.masked().to_string(), 160));
+                unchecked(shape, Coverage::Nothing(fault))
+            }
+        }
+    }
+
+    /// How much of the schema is checked.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
     }
 
     /// Whether the schema names this argument.
@@ -61,9 +70,8 @@ impl PublicSchema {
             }
         };
         if self.recursive.as_ref().is_some_and(|schema| !cost::affordable(schema, &tree)) {
-            return vec![whole(
-                "they nest too deep to be checked against the tool's recursive schema".into(),
-            )];
+            // The server checks them, too; and it knows better how deep they may be.
+            return Vec::new();
         }
         if validator.is_valid(&tree) {
             return Vec::new();
@@ -76,39 +84,13 @@ fn whole(expected: String) -> Objection {
     Objection { pointer: String::new(), expected }
 }
 
-/// 2020-12 unless the schema says otherwise.
-fn draft_of(tree: &Value) -> Draft {
-    let named = tree.get("$schema").and_then(Value::as_str).unwrap_or_default();
-    let known = [
-        ("draft-04", Draft::Draft4),
-        ("draft-06", Draft::Draft6),
-        ("draft-07", Draft::Draft7),
-        ("2019-09", Draft::Draft201909),
-    ];
-    known.into_iter().find(|(mark, _)| named.contains(mark)).map_or(Draft::Draft202012, |(_, draft)| draft)
-}
-
-/// Takes out the patterns that only the tool's server can check.
-fn leave_to_server(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            if map.get("pattern").and_then(Value::as_str).is_some_and(looks_around) {
-                map.shift_remove("pattern");
-            }
-            map.values_mut().for_each(leave_to_server);
-        }
-        Value::Array(list) => list.iter_mut().for_each(leave_to_server),
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn said(schema: &str, arguments: &str) -> Vec<String> {
         let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
-        let schema = PublicSchema::compile(&json(schema)).expect("compiles");
+        let schema = PublicSchema::compile(&json(schema));
         schema.objections(&json(arguments)).iter().map(ToString::to_string).collect()
     }
 
@@ -154,10 +136,110 @@ mod tests {
         let nested =
             |depth: usize| format!("{}{{\"c\":1}}{}", "{\"c\":1,\"a\":".repeat(depth), "}".repeat(depth));
         assert_eq!(said(doubling, &nested(5)), Vec::<String>::new());
-        assert!(said(doubling, &nested(60))[0].contains("nest too deep"));
+        assert_eq!(said(doubling, &nested(60)), Vec::<String>::new(), "too dear to be checked");
         let tree = r##"{"properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"n":{"type":"integer"}}}"##;
         let deep = format!("{}{{}}{}", r#"{"left":"#.repeat(60), "}".repeat(60));
         assert_eq!(said(tree, &deep), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_sloppy_forbids_nothing_and_the_rest_is_checked() {
+        let integer = "must be integer, but a string came";
+        let cases = [
+            // (schema, arguments, what is said)
+            (
+                r#"{"properties":{"a":{"type":"integer","required":true},"b":{"type":"int"}}}"#,
+                r#"{"a":"x","b":[]}"#,
+                format!("at `/a`: {integer}"),
+            ),
+            (
+                r#"{"required":true,"properties":{"a":{"type":"integer"}}}"#,
+                r#"{"a":"x"}"#,
+                format!("at `/a`: {integer}"),
+            ),
+            (
+                r#"{"properties":null,"type":"object","additionalProperties":{"type":"integer"}}"#,
+                r#"{"a":"x"}"#,
+                format!("at `/a`: {integer}"),
+            ),
+            (
+                r#"{"properties":{"a":{"type":"string","nullable":true,"enum":["x"]}}}"#,
+                r#"{"a":null}"#,
+                String::new(),
+            ),
+            (
+                r##"{"properties":{"a":{"$ref":"#/$defs/d","nullable":true}},"$defs":{"d":{"type":"integer"}}}"##,
+                r#"{"a":null}"#,
+                String::new(),
+            ),
+            (
+                r#"{"properties":{"a":{"minimum":1,"exclusiveMinimum":true}}}"#,
+                r#"{"a":1}"#,
+                "at `/a`: it is less than or equal to the minimum of 1".into(),
+            ),
+            (
+                r#"{"properties":{"a":{"items":[{"type":"integer"}],"additionalItems":false}}}"#,
+                r#"{"a":["x"]}"#,
+                format!("at `/a/0`: {integer}"),
+            ),
+            (
+                r##"{"properties":{"a":{"$ref":"#/$defs/no"},"b":{"$ref":"http://x.example/s"},"c":{"$ref":"#x"}}}"##,
+                r#"{"a":1,"b":2,"c":3}"#,
+                String::new(),
+            ),
+            (
+                r##"{"properties":{"a":{"$ref":"#/$defs/Box[int]"}},"$defs":{"Box[int]":{"type":"integer"}}}"##,
+                r#"{"a":"x"}"#,
+                format!("at `/a`: {integer}"),
+            ),
+            (r##"{"allOf":[{"$ref":"#"}],"required":["a"]}"##, "{}", String::new()),
+            // Less of a schema must not let less through.
+            (r#"{"properties":{"a":{"not":{"pattern":"^(?=x)"}}}}"#, r#"{"a":"b"}"#, String::new()),
+            (
+                r#"{"properties":{"a":{"oneOf":[{"pattern":"^(?=x)"},{"type":"string"}]}}}"#,
+                r#"{"a":"b"}"#,
+                String::new(),
+            ),
+            (r#"{"properties":{"a":{"if":{"type":"strnig"},"then":false}}}"#, r#"{"a":"b"}"#, String::new()),
+            (
+                r#"{"properties":{"a":{"patternProperties":{"^(?!x)":{}},"additionalProperties":false}}}"#,
+                r#"{"a":{"b":1}}"#,
+                String::new(),
+            ),
+            (
+                r#"{"properties":{"a":{"properties":[{"name":"b"}],"additionalProperties":false}}}"#,
+                r#"{"a":{"b":1}}"#,
+                String::new(),
+            ),
+            (r#"{"properties":{"a":{"prefixItems":{},"items":false}}}"#, r#"{"a":[1]}"#, String::new()),
+            (
+                r##"{"properties":{"a":{"$ref":"#/no","unevaluatedProperties":false}}}"##,
+                r#"{"a":{"b":1}}"#,
+                String::new(),
+            ),
+            (
+                r##"{"properties":{"a":{"not":{"$ref":"#/$defs/d"}}},"$defs":{"d":{"type":"objekt"}}}"##,
+                r#"{"a":1}"#,
+                String::new(),
+            ),
+        ];
+        for (schema, arguments, expected) in cases {
+            assert_eq!(said(schema, arguments).join("; "), expected, "{schema}");
+        }
+    }
+
+    /// Compilers and checkers follow references by recursion: the longest chain fits into a small stack.
+    #[test]
+    fn the_longest_chain_of_references_is_followed() {
+        let links: Vec<String> = (0..super::super::MAX_SUBSCHEMAS - 3)
+            .map(|n| format!(r##""l{n}":{{"$ref":"#/$defs/l{}"}}"##, n + 1))
+            .collect();
+        let last = links.len();
+        let schema = format!(
+            r##"{{"properties":{{"a":{{"$ref":"#/$defs/l0"}}}},"$defs":{{{},"l{last}":{{"type":"integer"}}}}}}"##,
+            links.join(",")
+        );
+        assert_eq!(said(&schema, r#"{"a":"x"}"#), ["at `/a`: must be integer, but a string came"]);
     }
 
     #[test]
@@ -176,9 +258,16 @@ mod tests {
             (r##"{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"b":{}}}}}"##, "b", true),
             (r#"{"properties":{},"anyOf":[{"properties":{"b":{}}},{}]}"#, "b", true),
             (r#"{"properties":{"c":{"properties":{"b":{}}}}}"#, "b", false),
+            // What cannot be read may declare anything.
+            (r##"{"$ref":"http://x.example/s","properties":{}}"##, "b", true),
+            (r##"{"allOf":[{"$ref":"#/$defs/no"}],"properties":{}}"##, "b", true),
+            (r##"{"$dynamicRef":"#x","properties":{}}"##, "b", true),
+            (r#"{"patternProperties":{"^(?=x)":{}},"additionalProperties":false}"#, "b", true),
+            (r#"{"properties":null}"#, "b", true),
+            (r#"{"properties":{"a":{"type":"strnig"}},"required":true}"#, "b", false),
         ];
         for (schema, key, expected) in cases {
-            let compiled = PublicSchema::compile(&json(schema)).expect("compiles");
+            let compiled = PublicSchema::compile(&json(schema));
             assert_eq!(compiled.takes(key), expected, "{schema} {key}");
         }
     }

@@ -1,6 +1,6 @@
 //! What can be wrong with a schema.
 
-/// Why a schema cannot be used.
+/// Why a schema, or a keyword of it, is not checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaFault {
     /// Its text is too long.
@@ -32,28 +32,18 @@ pub enum SchemaFault {
     /// Checking could take for ever.
     #[error("its schema branches too often to be checked in reasonable time")]
     Branching,
-    /// A pattern is no regular expression, or too large a one.
-    #[error("its schema has a pattern that does not compile: `{0}`")]
+    /// A pattern is no regular expression, or one that looks around, or too large.
+    #[error("its schema has a pattern that cannot be checked in bounded time: `{0}`")]
     Pattern(String),
-    /// Something that is not supported.
+    /// It has too many patterns.
+    #[error("its schema has more than {limit} patterns", limit = super::MAX_PATTERNS)]
+    Patterns,
+    /// A keyword that is not supported.
     #[error("its schema uses `{0}`, which is not supported")]
-    Unsupported(&'static str),
+    Unsupported(String),
     /// The compiler refused it.
     #[error("its schema does not compile: {0}")]
     Uncompiled(String),
-}
-
-impl SchemaFault {
-    /// The same fault seen from one level further out.
-    pub(super) fn under(self, key: &str) -> Self {
-        match self {
-            Self::Keyword { place, expected } if place.len() < 200 => {
-                let below = if place.is_empty() { String::new() } else { format!("/{place}") };
-                Self::Keyword { place: shortened(key, 60) + &below, expected }
-            }
-            other => other,
-        }
-    }
 }
 
 /// At most so many characters of a text.

@@ -1,7 +1,7 @@
-//! Schemas with references, as a graph: every reference leads somewhere, none leads round in place, and
-//! the ways through it can be counted.
+//! Schemas with references, as a graph: no reference leads round in place, and the ways through it can be
+//! counted.
 
-use super::fault::{SchemaFault, shortened};
+use super::fault::SchemaFault;
 use super::place::steps;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -67,7 +67,6 @@ pub(super) fn find<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
 
 /// Checks a schema that has references.
 pub(super) fn check(root: &Value) -> Result<(), SchemaFault> {
-    dangling(root, root)?;
     let mut walk = Walk { root, state: HashMap::new(), loops: false };
     walk.reachable().into_iter().try_for_each(|part| walk.in_place(part))?;
     walk.state.clear();
@@ -79,22 +78,6 @@ pub(super) fn is_recursive(root: &Value) -> bool {
     let mut walk = Walk { root, state: HashMap::new(), loops: false };
     walk.ways(root);
     walk.loops
-}
-
-fn dangling(root: &Value, value: &Value) -> Result<(), SchemaFault> {
-    match value {
-        Value::Object(map) => map.iter().try_for_each(|(key, value)| match value {
-            Value::String(reference) if key == "$ref" => match find(root, reference) {
-                Some(Value::Object(_) | Value::Bool(_)) => Ok(()),
-                _ => Err(SchemaFault::Dangling(shortened(reference, 80))),
-            },
-            // What stands there is data, not schemas.
-            _ if matches!(key.as_str(), "const" | "enum" | "default" | "examples") => Ok(()),
-            other => dangling(root, other),
-        }),
-        Value::Array(list) => list.iter().try_for_each(|value| dangling(root, value)),
-        _ => Ok(()),
-    }
 }
 
 enum State {

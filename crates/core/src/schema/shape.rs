@@ -1,7 +1,8 @@
 //! Which arguments a schema declares, so that others can be told from them.
 
-use super::place::in_place;
-use super::survey::options;
+use super::MAX_PATTERNS;
+use super::pattern::matcher;
+use super::place::{Extent, in_place};
 use crate::cursor::{Cursor, Kind};
 use std::collections::HashSet;
 
@@ -39,7 +40,12 @@ impl Shape {
         let mut patterns = Vec::new();
         let mut others = None;
         let mut names_any = false;
-        for part in in_place(text) {
+        let (parts, extent) = in_place(text);
+        if extent != Extent::Whole {
+            // What cannot be read may declare any argument.
+            others = Some(Others::Welcome);
+        }
+        for part in parts {
             for spot in Cursor::new(text, part.start).spots() {
                 let mut value = Cursor::new(text, spot.value.start);
                 match (&*spot.key, value.kind()) {
@@ -49,7 +55,13 @@ impl Shape {
                     }
                     ("patternProperties", Kind::Object) => {
                         names_any = true;
-                        patterns.extend(value.spots().iter().filter_map(|spot| matcher(&spot.key)));
+                        for spot in value.spots() {
+                            match matcher(&spot.key).filter(|_| patterns.len() < MAX_PATTERNS) {
+                                Some(pattern) => patterns.push(pattern),
+                                // It may fit any argument.
+                                None => others = Some(Others::Welcome),
+                            }
+                        }
                     }
                     ("additionalProperties" | "unevaluatedProperties", kind) => {
                         names_any = true;
@@ -87,10 +99,6 @@ impl Shape {
     }
 }
 
-fn matcher(pattern: &str) -> Option<jsonschema::Validator> {
-    options().build(&serde_json::json!({ "pattern": pattern })).ok()
-}
-
 /// Whether a schema says no more than that the arguments are an object of some names.
 fn says_nothing(text: &str) -> bool {
     let notes = ["title", "description", "$schema", "$comment", "default", "examples"];
@@ -100,11 +108,14 @@ fn says_nothing(text: &str) -> bool {
         match &*spot.key {
             "type" => value == "\"object\"",
             "additionalProperties" => true, // Others are dropped or welcome; `{…}` is looked at below.
-            "required" => Cursor::new(text, spot.value.start).places().is_empty(),
-            "properties" => Cursor::new(text, spot.value.start).spots().iter().all(|property| {
-                let mut cursor = Cursor::new(text, property.value.start);
-                cursor.kind() == Kind::Object && cursor.spots().iter().all(|spot| is_note(&spot.key))
-            }),
+            "required" => value.starts_with('[') && Cursor::new(text, spot.value.start).places().is_empty(),
+            "properties" => {
+                value.starts_with('{')
+                    && Cursor::new(text, spot.value.start).spots().iter().all(|property| {
+                        let mut cursor = Cursor::new(text, property.value.start);
+                        cursor.kind() == Kind::Object && cursor.spots().iter().all(|spot| is_note(&spot.key))
+                    })
+            }
             key => is_note(key),
         }
     }) && !Cursor::new(text, 0)
