@@ -175,7 +175,7 @@ impl Connection {
             }
         }
         let params = self.write_params(&ask.params, ask.client, ask.meta, token);
-        Outbound { id, method: ask.method, params, name, headers, reading: ask.reading.of(self.era), asking }
+        Outbound { id, method: ask.method, params, name, headers, reading: ask.reading, asking }
     }
 
     fn mirror_arguments(

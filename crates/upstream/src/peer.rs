@@ -37,20 +37,6 @@ pub enum Reading {
     Whole,
     /// A long result may be streamed.
     MayStream,
-    /// A long result of a server of this era may be streamed. One of the other era wears members that the
-    /// client does not know, at any place in it: it must be read to be undressed.
-    MayStreamFrom(Era),
-}
-
-impl Reading {
-    /// How a result of a server of this era is read.
-    pub fn of(self, era: Era) -> Self {
-        match self {
-            Self::MayStreamFrom(streamed) if streamed == era => Self::MayStream,
-            Self::MayStreamFrom(_) => Self::Whole,
-            settled => settled,
-        }
-    }
 }
 
 /// Whether questions of the server go to this call's client.

@@ -12,6 +12,7 @@ pub mod mirror;
 pub mod sse;
 pub mod state;
 pub mod strict;
+pub mod undress;
 
 pub use codes::RpcError;
 pub use envelope::{Id, Message, Notification, Request, Response};

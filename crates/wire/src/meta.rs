@@ -174,7 +174,7 @@ pub fn strip_modern(result: &RawJson) -> RawJson {
 }
 
 /// A `_meta` without `io.modelcontextprotocol/*`; `None` when nothing is left.
-fn without_protocol_keys(meta: &RawJson) -> Option<RawJson> {
+pub(crate) fn without_protocol_keys(meta: &RawJson) -> Option<RawJson> {
     let members = meta.members().ok()?;
     let mut writer = ObjectWriter::default();
     let mut kept = 0;

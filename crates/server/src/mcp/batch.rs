@@ -3,7 +3,8 @@
 use super::Door;
 use super::client::Client;
 use super::follow::{Final, Step};
-use super::http::{failure, gathered, heed, json, plain, reply_pieces, session_of};
+use super::http::{failure, heed, json, plain, reply_pieces, session_of};
+use super::long::gathered;
 use super::methods::{self, Begun};
 use super::session::Session;
 use crate::body::Body;
@@ -87,8 +88,8 @@ async fn one_of_batch(door: &Arc<Door>, client: &Client, session: &Session, text
                 Step::Done(Final::Nothing) => return None,
                 Step::Done(Final::Result(result)) => return Some(write_result(&request.id, &result)),
                 Step::Done(Final::Error(error)) => return Some(write_error(Some(&request.id), &error)),
-                Step::Done(Final::Stream(stream, prefix)) => {
-                    return Some(gathered(&request.id, stream, prefix).await);
+                Step::Done(Final::Stream(stream, dress)) => {
+                    return Some(gathered(&request.id, stream, dress).await);
                 }
             }
         },

@@ -2,7 +2,7 @@
 
 use super::Door;
 use super::client::Client;
-use super::translate::{self, Told};
+use super::translate::{self, Dress, Told};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub enum Step {
 pub enum Final {
     /// With a result.
     Result(RawJson),
-    /// With a long result, not read; a prefix replaces its first byte where one is given.
-    Stream(ResultStream, Option<Bytes>),
+    /// With a long result, not read, and what is done to it on its way.
+    Stream(ResultStream, Dress),
     /// With an error.
     Error(RpcError),
     /// The client cancelled it: no answer.
@@ -270,9 +270,7 @@ impl Following {
                 let result = translate::result(&result, era, facts, &self.client, self.method);
                 Final::Result(translate::warned(result, &warnings))
             }
-            Ok(Answer::Stream { stream, era }) => {
-                Final::Stream(stream, translate::stream_prefix(era, &self.client))
-            }
+            Ok(Answer::Stream { stream, era }) => Final::Stream(stream, translate::dress(era, &self.client)),
             Ok(Answer::Held { id, text, kind }) => {
                 let result = translate::held(id, &text, kind);
                 Final::Result(translate::result(

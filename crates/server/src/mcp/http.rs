@@ -4,12 +4,13 @@ use super::Door;
 use super::client::{Client, modern_facts};
 use super::follow::{Final, Following, Step};
 use super::listen::{Filter, Listening};
+use super::long;
 use super::methods::{self, Begun, Reply};
 use super::session::Session;
 use super::translate::LIST_END;
 use crate::body::Body;
 use crate::identify::{Knock, Unidentified};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -199,7 +200,9 @@ async fn follow(mut following: Following, era: Era, keep_alive: std::time::Durat
             json(StatusCode::OK, VecDeque::from([write_result(&following.id, &result)]))
         }
         Step::Done(Final::Error(error)) => failure(status_of(&error, era), Some(&following.id), &error),
-        Step::Done(Final::Stream(stream, prefix)) => streamed(&following.id, stream, prefix),
+        Step::Done(Final::Stream(stream, dress)) => {
+            with_type(StatusCode::OK, "application/json", long::body(&following.id, stream, dress))
+        }
         Step::Message(first) => {
             let first = futures_util::stream::once(std::future::ready(Ok(write_event(&first, None))));
             events(first.chain(steps(following, keep_alive)))
@@ -222,64 +225,10 @@ fn steps(
             Step::Done(Final::Nothing) => return None,
             Step::Done(Final::Result(result)) => write_result(&following.id, &result),
             Step::Done(Final::Error(error)) => write_error(Some(&following.id), &error),
-            Step::Done(Final::Stream(stream, prefix)) => gathered(&following.id, stream, prefix).await,
+            Step::Done(Final::Stream(stream, dress)) => long::gathered(&following.id, stream, dress).await,
         };
         Some((Ok(write_event(&last, None)), None))
     })
-}
-
-/// A long result inside a stream of events must be whole.
-pub(super) async fn gathered(
-    id: &Id,
-    stream: toolbooth_upstream::ResultStream,
-    prefix: Option<Bytes>,
-) -> Bytes {
-    let mut out = BytesMut::from(&result_head(id)[..]);
-    let mut skip = prefix.as_ref().map_or(0, |_| 1);
-    out.extend_from_slice(prefix.as_deref().unwrap_or_default());
-    let mut body = stream.body;
-    while let Some(chunk) = body.next().await {
-        match chunk {
-            Ok(chunk) => {
-                let skipped = skip.min(chunk.len());
-                out.extend_from_slice(&chunk[skipped..]);
-                skip -= skipped;
-            }
-            Err(error) => {
-                return write_error(
-                    Some(id),
-                    &RpcError::new(toolbooth_wire::codes::UPSTREAM_FAILED, error.to_string()),
-                );
-            }
-        }
-    }
-    out.freeze()
-}
-
-/// A long result as the whole answer: its bytes go by unread.
-fn streamed(id: &Id, stream: toolbooth_upstream::ResultStream, prefix: Option<Bytes>) -> Response<Body> {
-    let mut first = BytesMut::from(&result_head(id)[..]);
-    let mut body = stream.body;
-    let mut left = stream.length.map(|length| length + first.len() as u64);
-    let rest: std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<Bytes>> + Send>> = match prefix {
-        None => Box::pin(body.map(|chunk| chunk.map_err(io::Error::other))),
-        Some(prefix) => {
-            first.extend_from_slice(&prefix);
-            left = left.map(|left| left + prefix.len() as u64 - 1);
-            let mut skip = 1;
-            Box::pin(futures_util::stream::poll_fn(move |cx| {
-                body.as_mut().poll_next(cx).map(|chunk| {
-                    chunk.map(|chunk| {
-                        let chunk = chunk.map_err(io::Error::other)?;
-                        let skipped = std::mem::take(&mut skip).min(chunk.len());
-                        Ok(chunk.slice(skipped..))
-                    })
-                })
-            }))
-        }
-    };
-    let body = Body::Stream { first: Some(first.freeze()), rest, left };
-    with_type(StatusCode::OK, "application/json", body)
 }
 
 fn initialize(door: &Arc<Door>, caller: &Arc<Caller>, request: &toolbooth_wire::Request) -> Response<Body> {

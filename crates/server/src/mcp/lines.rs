@@ -6,8 +6,9 @@
 use super::Door;
 use super::client::{Client, modern_facts};
 use super::follow::{Final, Step};
-use super::http::{forget, gathered, heed, open_session, reply_pieces};
+use super::http::{forget, heed, open_session, reply_pieces};
 use super::listen::{Filter, Listening};
+use super::long::gathered;
 use super::methods::{self, Begun};
 use super::session::Session;
 use crate::identify::Knock;
@@ -242,8 +243,8 @@ impl Connection {
                         Step::Done(Final::Nothing) => break,
                         Step::Done(Final::Result(result)) => write_result(&request.id, &result),
                         Step::Done(Final::Error(error)) => write_error(Some(&request.id), &error),
-                        Step::Done(Final::Stream(stream, prefix)) => {
-                            gathered(&request.id, stream, prefix).await
+                        Step::Done(Final::Stream(stream, dress)) => {
+                            gathered(&request.id, stream, dress).await
                         }
                     };
                     self.send(one_line(last)).await;

@@ -131,7 +131,7 @@ async fn call(
     };
     let rounds = if client.era() == Era::Modern { Rounds::Returned } else { Rounds::Driven };
     let given = round.input_responses.clone();
-    let reading = translate::reading(door.reading, client);
+    let reading = door.reading;
     let call = CallRequest { incoming, round, progress, rounds, reading, patience: None };
     let (link, events) = CallLink::new();
     let engine = door.engine.clone();

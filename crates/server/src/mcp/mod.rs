@@ -6,6 +6,7 @@ pub mod follow;
 pub mod http;
 pub mod lines;
 pub mod listen;
+mod long;
 pub mod methods;
 pub mod session;
 pub mod translate;

@@ -1,13 +1,11 @@
 //! Writing answers in the client's era.
 
 use super::client::Client;
-use bytes::Bytes;
 use toolbooth_core::call::Warning;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::HeldKind;
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
 use toolbooth_engine::ResultFacts;
-use toolbooth_upstream::peer::Reading;
 use toolbooth_wire::codes::{
     INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED, RESOURCE_NOT_FOUND, RpcError, UPSTREAM_FAILED,
 };
@@ -83,20 +81,23 @@ fn complete_modern(result: &RawJson, method: &str) -> RawJson {
     RawJson::trusted(out)
 }
 
-/// Which long results may be passed on unread: a modern client takes all, as what a legacy server's lack can
-/// be put in front of them; what a modern server's have too much can stand anywhere in them.
-pub fn reading(allowed: Reading, client: &Client) -> Reading {
-    match (allowed, client.era()) {
-        (Reading::MayStream, Era::Legacy) => Reading::MayStreamFrom(Era::Legacy),
-        (allowed, _) => allowed,
-    }
+/// What is done to a long result that is passed on unread.
+#[derive(Debug)]
+pub enum Dress {
+    /// Nothing: client and server are of one era.
+    AsIs,
+    /// This stands in front, in place of the result's first byte.
+    Front(&'static [u8]),
+    /// What only modern clients know is taken out as it goes by.
+    Without,
 }
 
-/// What a long result passed on unread needs in front of it: the envelope's head is the door's.
-pub fn stream_prefix(from: Era, client: &Client) -> Option<Bytes> {
+/// What a long result needs on its way to a client: the envelope's head is the door's.
+pub fn dress(from: Era, client: &Client) -> Dress {
     match (client.era(), from) {
-        (Era::Modern, Era::Legacy) => Some(Bytes::from_static(b"{\"resultType\":\"complete\",")),
-        _ => None,
+        (Era::Modern, Era::Legacy) => Dress::Front(b"{\"resultType\":\"complete\","),
+        (Era::Legacy, Era::Modern) => Dress::Without,
+        _ => Dress::AsIs,
     }
 }
 
