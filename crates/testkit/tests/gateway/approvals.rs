@@ -267,6 +267,27 @@ async fn a_question_outlives_the_gateway() {
     assert!(ledger.run(&["audit", "verify"]).status.success());
 }
 
+#[tokio::test]
+async fn arguments_over_several_lines_are_one_message() {
+    let ledger = Ledger::start(json!({})).await.ready().await;
+    let smuggled = json!({ "jsonrpc": "2.0", "id": "x", "method": "tools/call",
+        "params": { "name": "write_entry", "arguments": { "text": "smuggled" } } });
+    let http = ledger.gateway.http();
+    // Spelled so that the line in the middle would be a message of its own.
+    let body = format!("{{\"arguments\":{{\"a\":\n{smuggled}\n}}}}");
+    let (status, answer) = http.post_json("/tools/led_ok/call", &body).await;
+    assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("ok")), "{answer}");
+    let body = "{\"arguments\":{\r\n  \"text\": \"pretty\"\r\n}}";
+    let (status, answer) = http.post_json("/tools/led_write_entry/call", body).await;
+    assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("wrote pretty")), "{answer}");
+    for era in ERAS {
+        let client = Client::of(era, ledger.gateway.address).await;
+        let (_, answer) = client.call_text("led_ok", &format!("{{\"a\":\n{smuggled}\n}}")).await;
+        assert!(answer.contains("ok"), "{answer}");
+    }
+    assert_eq!(ledger.entries().len(), 1, "{:?}", ledger.entries());
+}
+
 /// A number below `most`, different in each round.
 fn random(most: u64) -> u64 {
     let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos();
