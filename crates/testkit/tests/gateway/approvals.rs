@@ -194,6 +194,10 @@ async fn the_command_line_ends_at_once_or_answers_itself() {
     assert_eq!(entries(), 2);
     let four = run(&["call", "led_write_entry", "text=four", "--yes"]);
     assert_eq!(operator(four), "wrote four");
+    // What is remembered also answers `approval.default`.
+    let five = run(&["call", "led_write_entry", "text=five"]);
+    operator(run(&["approvals", "approve", &said(&five), "--remember", "always"]));
+    assert_eq!(operator(run(&["call", "led_write_entry", "text=six"])), "wrote six");
     operator(run(&["audit", "verify"]));
 }
 
