@@ -106,6 +106,12 @@ pub enum Command {
     Tools(commands::tools::ToolsArguments),
     /// Call a tool.
     Call(commands::call::CallArguments),
+    /// Answer for calls that wait for a person.
+    Approvals(commands::approvals::ApprovalsArguments),
+    /// Queue calls, read them, and run them in order.
+    Plan(commands::plan::PlanArguments),
+    /// Show and check the record of calls and decisions.
+    Audit(commands::audit::AuditArguments),
     /// Check, show, explain or import configuration.
     Config(commands::config::ConfigArguments),
     /// Make the running gateway read its configuration again.

@@ -14,7 +14,6 @@ pub enum Exit {
     /// Policy said no.
     Refused,
     /// A person must decide first.
-    #[allow(dead_code, reason = "held calls come with approvals; the number is settled")]
     Held,
     /// The gateway that was named cannot be reached.
     Unreachable,

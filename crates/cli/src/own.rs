@@ -19,7 +19,7 @@ use toolbooth_config::{Loaded, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::server::Restart;
 use toolbooth_engine::engine::Managed;
-use toolbooth_engine::{Engine, Standing};
+use toolbooth_engine::{Engine, Roster, Standing};
 use toolbooth_server::identify::PERSONA_HEADER;
 use toolbooth_server::rest::{self, Reload, Rest};
 use toolbooth_store::{Store, StoreUrl};
@@ -51,6 +51,10 @@ pub struct Own {
     pub loaded: Loaded,
     /// The persona it is asked through.
     pub persona: Option<String>,
+    /// Whether its store ends with it.
+    pub forgets: bool,
+    // Kept, since the engine only looks at it: who absent users are.
+    _roster: Arc<dyn Roster>,
 }
 
 /// Whether what a command does must outlast it.
@@ -65,9 +69,9 @@ pub enum Keeping {
 impl Own {
     /// Starts a gateway in which no server runs until it is wanted.
     pub async fn start(sources: &Sources, loaded: Loaded, keeping: Keeping) -> Result<Self, Failure> {
-        let store = match keeping {
+        let (store, forgets) = match keeping {
             Keeping::IfPossible => open_store(&loaded).await?,
-            Keeping::Needed => gateway::open_store(&loaded.settings).await.map_err(Failure::failed)?,
+            Keeping::Needed => (gateway::open_store(&loaded.settings).await.map_err(Failure::failed)?, false),
         };
         let mut plans = gateway::plans(&loaded);
         for plan in &mut plans {
@@ -82,8 +86,17 @@ impl Own {
         // Nobody else can reach it, and whoever can read the store needs no leave: they are its owner.
         let owner = callers::owner(&loaded, sources).map_err(Failure::usage)?;
         let door = gateway::door(engine.clone(), &loaded.settings, owner, CancellationToken::new());
+        // What others left unfinished is not this command's business, so it takes nothing over. But what is
+        // approved here runs here, with the rights its caller has by the gateway's own settings.
+        let roster: Arc<dyn Roster> = match callers::identity(&loaded, sources) {
+            Ok(identity) => {
+                gateway::door(engine.clone(), &loaded.settings, identity, CancellationToken::new())
+            }
+            Err(_) => door.clone(),
+        };
+        engine.set_roster(&roster);
         let router = rest::router(Rest { door, reload: no_reload() });
-        Ok(Self { engine, router, loaded, persona: None })
+        Ok(Self { engine, router, loaded, persona: None, forgets, _roster: roster })
     }
 
     /// Connects servers and waits until each is connected or known not to be.
@@ -180,16 +193,17 @@ fn inside(why: &str) -> Failure {
 }
 
 /// The store of the configuration; another command may hold it just now, and then nothing is kept.
-async fn open_store(loaded: &Loaded) -> Result<Arc<dyn Store>, Failure> {
+async fn open_store(loaded: &Loaded) -> Result<(Arc<dyn Store>, bool), Failure> {
     match gateway::open_store(&loaded.settings).await {
-        Ok(store) => return Ok(store),
+        Ok(store) => return Ok((store, false)),
         Err(problem) if problem.code == "store.in-use" => {}
         Err(problem) => {
             let sentence = render::plain(&problem.message);
             render::complain(&format!("warning[{}]: {sentence}; going on without it\n", problem.code));
         }
     }
-    toolbooth_store::open(&StoreUrl::Memory).await.map_err(|error| Failure::failed(Problem::of(&error)))
+    let memory = toolbooth_store::open(&StoreUrl::Memory).await;
+    memory.map(|store| (store, true)).map_err(|error| Failure::failed(Problem::of(&error)))
 }
 
 fn no_reload() -> Reload {

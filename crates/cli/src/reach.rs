@@ -102,6 +102,16 @@ impl Reach {
         read(&body)
     }
 
+    /// Asks for something that is passed on as it is: its numbers and their order are not ours.
+    pub async fn fetch(&self, path: &str) -> Result<Bytes, Failure> {
+        while_waiting("waiting for an answer", self.ask(Method::GET, path, None)).await?.good()
+    }
+
+    /// Whether what is done now is forgotten when the command ends.
+    pub fn forgets(&self) -> bool {
+        matches!(self, Self::Own(own) if own.forgets)
+    }
+
     /// Asks for something to be taken away.
     pub async fn delete(&self, path: &str) -> Result<Value, Failure> {
         let asked = self.ask(Method::DELETE, path, None);

@@ -127,8 +127,10 @@ impl Reply {
         let Some(code) = text("code") else { return Err(self.stranger()) };
         let exit = match code.as_str() {
             "call.refused" | "call.compliance" | "auth.admin-only" | "persona.unknown" => Exit::Refused,
+            "call.rejected" | "call.approval-timeout" | "call.rights-gone" | "approval.not-yours" => {
+                Exit::Refused
+            }
             "auth.required" | "auth.refused" => Exit::Unreachable,
-            "call.held" => Exit::Held,
             _ => Exit::Failed,
         };
         let trouble = Trouble {

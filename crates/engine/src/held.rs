@@ -170,6 +170,8 @@ impl Engine {
             other.digest == held.digest
                 && other.answerer == held.answerer
                 && other.persona == held.persona
+                // What is remembered for a session is remembered for that of the one who asked.
+                && other.session == held.session
                 && other.claimed_ms.is_none()
                 && !other.is_overdue(now)
         };

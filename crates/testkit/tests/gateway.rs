@@ -6,6 +6,10 @@
 mod admission;
 #[path = "gateway/agreements.rs"]
 mod agreements;
+#[path = "gateway/approvals.rs"]
+mod approvals;
+#[path = "gateway/approvers.rs"]
+mod approvers;
 #[path = "gateway/arguments.rs"]
 mod arguments;
 #[path = "gateway/callers.rs"]
@@ -24,8 +28,12 @@ mod features;
 mod hostile;
 #[path = "gateway/known.rs"]
 mod known;
+#[path = "gateway/ledger.rs"]
+mod ledger;
 #[path = "gateway/lossless.rs"]
 mod lossless;
+#[path = "gateway/plans.rs"]
+mod plans;
 #[path = "gateway/reload.rs"]
 mod reload;
 #[path = "gateway/remote.rs"]

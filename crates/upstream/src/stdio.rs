@@ -60,12 +60,10 @@ async fn write_all(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     let mut batch = Vec::with_capacity(1024);
     while let Some(message) = queue.recv().await {
         batch.clear();
-        batch.extend_from_slice(&message);
-        batch.push(b'\n');
+        add_line(&mut batch, &message);
         while batch.len() < WRITE_BATCH_BYTES {
             let Ok(more) = queue.try_recv() else { break };
-            batch.extend_from_slice(&more);
-            batch.push(b'\n');
+            add_line(&mut batch, &more);
         }
         if stdin.write_all(&batch).await.is_err() {
             return; // The reader sees the end too, and tells everyone.
@@ -74,6 +72,19 @@ async fn write_all(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
             batch = Vec::with_capacity(1024);
         }
     }
+}
+
+/// Adds a message as one line, whatever spaces it has: callers write JSON over several lines, and a line
+/// of theirs must not become a message of its own. Inside strings JSON has no raw line ends.
+fn add_line(batch: &mut Vec<u8>, message: &[u8]) {
+    let start = batch.len();
+    batch.extend_from_slice(message);
+    let mut at = start;
+    while let Some(end) = memchr::memchr2(b'\n', b'\r', &batch[at..]) {
+        at += end;
+        batch[at] = b' ';
+    }
+    batch.push(b'\n');
 }
 
 /// Owns the process: reads until it ends or is closed. A peer that nobody holds any more is closed too,
@@ -166,5 +177,14 @@ mod tests {
             assert_eq!(answered_id(prefix.as_bytes()), id, "{prefix}");
         }
         assert_eq!(id_at_end(br#"xxx"}],"isError":false},"jsonrpc":"2.0","id":12}"#), Some(12));
+    }
+
+    #[test]
+    fn a_message_is_one_line_whatever_its_spaces() {
+        let mut batch = Vec::new();
+        for message in ["{\n\"a\":\r\n\"b\\n\"}", "", "{}", "\n"] {
+            add_line(&mut batch, message.as_bytes());
+        }
+        assert_eq!(String::from_utf8(batch), Ok("{ \"a\":  \"b\\n\"}\n\n{}\n \n".to_owned()));
     }
 }

@@ -89,9 +89,10 @@ mod tests {
     use std::path::Path;
 
     /// The first words of codes.
-    const AREAS: [&str; 20] = [
-        "auth", "call", "config", "connect", "gateway", "import", "listen", "oauth", "persona", "prompt",
-        "request", "resource", "serve", "server", "stdio", "store", "token", "tool", "trust", "usage",
+    const AREAS: [&str; 23] = [
+        "approval", "auth", "call", "config", "connect", "consent", "gateway", "import", "listen", "oauth",
+        "persona", "plan", "prompt", "request", "resource", "serve", "server", "stdio", "store", "token",
+        "tool", "trust", "usage",
     ];
 
     /// Texts that look like codes: files and settings.

@@ -1,5 +1,7 @@
 //! The commands, one file a noun.
 
+pub mod approvals;
+pub mod audit;
 pub mod call;
 pub mod completions;
 pub mod config;
@@ -7,6 +9,7 @@ pub mod connect;
 pub mod doctor;
 pub mod explain;
 pub mod login;
+pub mod plan;
 pub mod reload;
 pub mod serve;
 pub mod servers;
@@ -34,6 +37,9 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Servers(what) => servers::run(&global, what),
         Command::Tools(what) => tools::run(&global, what),
         Command::Call(what) => call::run(&global, &what),
+        Command::Approvals(what) => approvals::run(&global, what),
+        Command::Plan(what) => plan::run(&global, what),
+        Command::Audit(what) => audit::run(&global, what),
         Command::Config(what) => config::run(&global, what),
         Command::Reload => reload::run(&global),
         Command::Tokens(what) => tokens::run(&global, what),

@@ -2,9 +2,11 @@
 
 mod paint;
 mod table;
+mod time;
 
 pub use paint::{Paint, Tone};
 pub use table::{Cell, Table};
+pub use time::{ago, moment};
 
 use crate::failure::Failure;
 use serde::Serialize;

@@ -147,6 +147,9 @@ fn help_is_short() {
               servers      List servers, look at one, connect, disconnect or restart it
               tools        List tools, look at one
               call         Call a tool
+              approvals    Answer for calls that wait for a person
+              plan         Queue calls, read them, and run them in order
+              audit        Show and check the record of calls and decisions
               config       Check, show, explain or import configuration
               reload       Make the running gateway read its configuration again
               tokens       Make, list and take back tokens of this gateway
@@ -220,6 +223,10 @@ fn help_is_short() {
             Options:
                   --args <JSON|@FILE|->  Its arguments as a JSON object: the text itself,
                                          @FILE, or - for standard input
+                  --session <NAME>       The session it belongs to: what is remembered for a
+                                         session, and plans of one, go by it
+              -y, --yes                  Approve it yourself where a person is asked,
+                                         without being asked here
                   --config <FILE>        A configuration file; may repeat, later ones win
                   --json                 Print JSON for programs
                   --url <URL>            A running gateway to talk to; TOOLBOOTH_TOKEN is

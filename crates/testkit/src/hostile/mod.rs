@@ -5,6 +5,7 @@
 mod asking;
 mod family;
 mod gateway;
+mod ledger;
 mod plain;
 mod refusing;
 mod wire;
@@ -20,7 +21,7 @@ pub const LIFETIME: Duration = Duration::from_secs(300);
 
 const MODES: &str = "\
 servers: asks [roots] | dies | echo | env | garbage | grandchildren TOKEN [COUNT] | huge-line | id-confusion |
-         ignores-term | many-tools [COUNT] | never-answers | silent | slow-start [MS] | stderr-flood [MIB] |
+         ignores-term | ledger FILE | many-tools [COUNT] | never-answers | silent | slow-start [MS] | stderr-flood [MIB] |
          stops-reading | storm
 others:  reaper … | gateway TOKEN COUNT | lives COUNT | sleeper TOKEN | session-sleeper TOKEN | daemon TOKEN |
          rabbit TOKEN COUNT";
@@ -50,6 +51,7 @@ pub fn main() -> ExitCode {
         "huge-line" => run(writing::HugeLine, Manner::Plain),
         "id-confusion" => run(writing::IdConfusion::default(), Manner::Plain),
         "ignores-term" => family::serve_deaf(),
+        "ledger" => run(ledger::Ledger { file: text(1).into() }, Manner::Plain),
         "many-tools" => run(plain::ManyTools { count: number(1, 10_000) }, Manner::Plain),
         "never-answers" => run(refusing::NeverAnswers, Manner::Plain),
         "silent" => refusing::stay_silent(),

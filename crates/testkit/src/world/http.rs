@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use std::error::Error;
 use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
@@ -78,8 +79,20 @@ impl Http {
         sent.expect("an answer in time").expect("an answer")
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Reply, hyper::Error> {
-        let stream = TcpStream::connect(self.address).await.expect("the gateway listens");
+    /// Posts to a gateway that may end meanwhile; nothing, where no whole answer came.
+    pub async fn try_post(&self, path: &str, body: &str) -> Option<(u16, Value)> {
+        let mut request = Request::post(path).header(header::HOST, self.address.to_string());
+        for (name, value) in &self.always {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(Bytes::from(body.to_owned()))).expect("a request");
+        let reply = tokio::time::timeout(PATIENCE, self.exchange(request)).await.ok()?.ok()?;
+        let status = reply.status;
+        Some((status, serde_json::from_slice(&reply.try_bytes().await.ok()?).ok()?))
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Reply, Box<dyn Error>> {
+        let stream = TcpStream::connect(self.address).await?;
         drop(stream.set_nodelay(true));
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let connection = Connection(

@@ -136,6 +136,20 @@ async fn without_a_credential_there_is_only_the_way_to_get_one() {
         (Method::POST, "/tokens"),
         (Method::DELETE, "/tokens/x"),
         (Method::GET, "/me"),
+        (Method::GET, "/approvals"),
+        (Method::GET, "/approvals/x"),
+        (Method::POST, "/approvals/x/approve"),
+        (Method::POST, "/approvals/x/reject"),
+        (Method::GET, "/plans"),
+        (Method::POST, "/plans"),
+        (Method::DELETE, "/plans"),
+        (Method::GET, "/plans/x"),
+        (Method::POST, "/plans/x/approve"),
+        (Method::POST, "/plans/x/reject"),
+        (Method::GET, "/consents"),
+        (Method::DELETE, "/consents/x"),
+        (Method::GET, "/audit"),
+        (Method::POST, "/audit/verify"),
     ];
     let well_known = format!("http://{address}/.well-known/oauth-protected-resource");
     let wrong = [("authorization", "Bearer tb_0000"), ("content-type", "application/json")];
@@ -186,6 +200,7 @@ async fn only_administrators_look_after_the_gateway() {
         (Method::GET, "/tokens"),
         (Method::POST, "/tokens"),
         (Method::DELETE, "/tokens/nobody"),
+        (Method::POST, "/audit/verify"),
     ];
     for (method, path) in routes {
         let as_user = |token: &str| Http::new(known.gateway.address).sending(&bearer(token));

@@ -1,21 +1,25 @@
 //! `toolbooth call`: one call, from the command line.
 
 mod arguments;
+mod asking;
 mod result;
 mod typed;
 
+pub use arguments::read as read_arguments;
 pub use typed::kind_of;
 
-use super::{in_runtime, tools};
+use super::{approvals, in_runtime, tools};
 use crate::arguments::Global;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::reach::Reach;
 use crate::remote::segment;
 use crate::render;
+use asking::Consent;
 use bytes::Bytes;
 use clap::Args;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// What to call.
@@ -34,6 +38,12 @@ pub struct CallArguments {
     /// Its arguments as a JSON object: the text itself, @FILE, or - for standard input.
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     args: Option<String>,
+    /// The session it belongs to: what is remembered for a session, and plans of one, go by it.
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Approve it yourself where a person is asked, without being asked here.
+    #[arg(long, short)]
+    yes: bool,
 }
 
 #[derive(Deserialize)]
@@ -44,6 +54,16 @@ struct Answer<'a> {
     warnings: Vec<String>,
 }
 
+/// What a call came to.
+enum Came {
+    /// It ran: the gateway's answer.
+    Ran(Bytes),
+    /// It was held and then answered: the held call, over.
+    Answered(Bytes),
+    /// It is still held.
+    Held(asking::Held),
+}
+
 /// Runs `toolbooth call`.
 pub fn run(global: &Global, what: &CallArguments) -> Outcome {
     // What can be refused without a gateway is refused before one is started.
@@ -51,33 +71,70 @@ pub fn run(global: &Global, what: &CallArguments) -> Outcome {
     let pairs = arguments::pairs(&what.pairs)?;
     in_runtime(async {
         let reach = Reach::open(global).await?;
-        let outcome = call(&reach, &what.tool, given, &pairs).await;
+        let outcome = call(&reach, what, given, &pairs).await;
+        let forgotten = reach.forgets();
         reach.close().await;
-        finish(&outcome?, global)
+        match outcome? {
+            Came::Ran(answer) => finish(&answer, global),
+            Came::Answered(held) => finish_answered(&held, global),
+            Came::Held(held) if forgotten => Err(asking::forgotten(&held)),
+            Came::Held(held) => Ok(held.print(global)),
+        }
     })
 }
 
 async fn call(
     reach: &Reach,
-    name: &str,
+    what: &CallArguments,
     given: Option<String>,
     pairs: &[(String, String)],
-) -> Result<Bytes, Failure> {
+) -> Result<Came, Failure> {
+    let name = &what.tool;
     let tool = tools::find(reach, name).await?;
     let exposed = tool["name"].as_str().unwrap_or(name);
     let arguments = match given {
         Some(text) => text,
         None => arguments::typed(exposed, &tool["parameters"], pairs)?,
     };
-    let body = format!("{{\"arguments\":{arguments}}}");
+    let session = what.session.as_ref().map(|name| format!(",\"session\":{}", Value::from(name.as_str())));
+    // Nobody waits for a person here: they are asked, or told the id.
+    let body = format!("{{\"arguments\":{arguments},\"wait\":0{}}}", session.unwrap_or_default());
     let path = format!("/tools/{}/call", segment(exposed));
-    reach.post(&format!("calling {exposed}"), &path, Some(body.into())).await
+    let answer = reach.post(&format!("calling {exposed}"), &path, Some(body.into())).await?;
+    match serde_json::from_slice::<asking::Held>(&answer) {
+        Ok(held) => asking::settle(reach, held, if what.yes { Consent::Given } else { Consent::Asked }).await,
+        Err(_) => Ok(Came::Ran(answer)),
+    }
+}
+
+/// A held call that is over is told like any other.
+fn finish_answered(held: &Bytes, global: &Global) -> Outcome {
+    let ended = approvals::read_ended(held)?;
+    let edited = ended
+        .edited
+        .map(|arguments| format!("the arguments were changed on approval, to {}", arguments.get()));
+    match ended.result()? {
+        Some(result) => tell(result, &edited.into_iter().collect::<Vec<_>>(), global),
+        None => {
+            render::complain("It ran; its result was too long to keep.\n");
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+/// Prints a result for people.
+pub fn print_result(result: &str) {
+    result::Read::of(result).print();
 }
 
 fn finish(answer: &Bytes, global: &Global) -> Outcome {
     let Answer { result, warnings } = serde_json::from_slice(answer).map_err(|_| {
         Failure::misuse("gateway.stranger", "what answered there is no Toolbooth gateway", None)
     })?;
+    tell(result, &warnings, global)
+}
+
+fn tell(result: &RawValue, warnings: &[String], global: &Global) -> Outcome {
     let read = result::Read::of(result.get());
     if global.json {
         // As the server gave it: numbers and order are its own.
@@ -87,7 +144,7 @@ fn finish(answer: &Bytes, global: &Global) -> Outcome {
         };
         render::print_raw_json(&format!("{{\"result\": {}{warned}}}", result.get()));
     } else {
-        for warning in &warnings {
+        for warning in warnings {
             render::complain(&format!("warning: {}\n", render::line(warning)));
         }
         read.print();

@@ -1,0 +1,102 @@
+//! Held calls and consents, drawn for people.
+
+use super::short;
+use crate::render::{Cell, Paint, Table, Tone, ago, line, moment, plain};
+use serde_json::Value;
+
+/// How a state is shown.
+pub fn state(word: &str) -> Cell {
+    match word {
+        "pending" => Cell::toned(word, Tone::Warn),
+        "done" => Cell::toned(word, Tone::Good),
+        "failed" | "rejected" => Cell::toned(word, Tone::Bad),
+        "expired" => Cell::toned(word, Tone::Dim),
+        word => word.into(),
+    }
+}
+
+/// The arguments a held call runs with, on one line.
+pub fn arguments(held: &Value) -> String {
+    let shown = if held["edited"].is_null() { &held["arguments"] } else { &held["edited"] };
+    shown.to_string()
+}
+
+/// Several held calls.
+pub fn table(found: &[Value]) -> String {
+    let mut table = Table::new(&["ID", "TOOL", "USER", "STATE", "SINCE", "ARGUMENTS"]);
+    for held in found {
+        let text = |key: &str| held[key].as_str().unwrap_or_default();
+        table.row([
+            Cell::toned(short(&held["id"]), Tone::Strong),
+            text("name").into(),
+            text("user").into(),
+            state(text("state")),
+            ago(held["created_ms"].as_i64().unwrap_or(0)).into(),
+            arguments(held).into(),
+        ]);
+    }
+    table.draw(Paint::stdout())
+}
+
+/// One held call, without its result.
+pub fn page(held: &Value) -> String {
+    let paint = Paint::stdout();
+    let text = |key: &str| held[key].as_str().map(line).unwrap_or_default();
+    let at = |key: &str| held[key].as_i64().map(moment);
+    let mut out = format!(
+        "{}  {}\n\n{}\n\n",
+        paint.tone(Tone::Strong, &text("name")),
+        paint.tone(Tone::Dim, &text("id")),
+        text("question")
+    );
+    let mut row = |name: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            out.push_str(&format!("  {:<11}{value}\n", paint.tone(Tone::Dim, name)));
+        }
+    };
+    row("state", Some(text("state")));
+    let step = held["plan"]["step"].as_u64();
+    row("plan", step.map(|step| format!("step {step} of {}", short(&held["plan"]["id"]))));
+    row("effect", Some(text("side_effect")));
+    row("caller", Some(text("user")));
+    row("persona", Some(text("persona")));
+    row("client", Some(text("client")));
+    row("since", at("created_ms"));
+    if held["state"] == "pending" {
+        row("until", at("expires_ms"));
+        let who =
+            if held["answerer"] == "approver_only" { "an approver" } else { "the caller or an approver" };
+        row("answer by", Some(who.to_owned()));
+    }
+    let decided = at("decided_ms").zip(held["decided_by"].as_str());
+    row("decided", decided.map(|(at, by)| format!("{at} by {}", line(by))));
+    row("reason", Some(text("decision_note")));
+    row("remember", Some(text("remember")));
+    row("ended", held["outcome"]["at_ms"].as_i64().map(moment));
+    row("fault", held["outcome"]["code"].as_str().map(line));
+    for (name, key) in [("Arguments", "arguments"), ("Changed to", "edited")] {
+        if !held[key].is_null() {
+            let shown = serde_json::to_string_pretty(&held[key]).unwrap_or_default();
+            out.push_str(&format!("\n{name}:\n{}\n", plain(&shown)));
+        }
+    }
+    out
+}
+
+/// Several consents.
+pub fn consents(found: &[Value]) -> String {
+    let mut table = Table::new(&["ID", "SERVER", "TOOL", "USER", "SESSION", "GIVEN BY", "SINCE"]);
+    for consent in found {
+        let text = |key: &str| consent[key].as_str().unwrap_or_default();
+        table.row([
+            Cell::toned(short(&consent["id"]), Tone::Strong),
+            text("server").into(),
+            text("tool").into(),
+            text("user").into(),
+            text("session").into(),
+            text("granted_by").into(),
+            ago(consent["created_ms"].as_i64().unwrap_or(0)).into(),
+        ]);
+    }
+    table.draw(Paint::stdout())
+}

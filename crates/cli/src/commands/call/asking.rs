@@ -1,0 +1,160 @@
+//! A call that a person must decide: asked here where somebody sits at a terminal, else named by its id.
+
+use super::super::approvals::{agree, decline, settled};
+use super::{Came, arguments};
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Trouble};
+use crate::reach::Reach;
+use crate::render::{self, Paint, Tone, line, plain};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::Command;
+
+/// A call that was held, as the gateway answers it.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Held {
+    held: String,
+    kind: String,
+    message: String,
+}
+
+/// Whether the caller has said yes beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// With `--yes`.
+    Given,
+    /// They are asked, if they are there.
+    Asked,
+}
+
+enum Reply {
+    Yes,
+    Edited(String),
+    No,
+    /// They went away.
+    None,
+}
+
+impl Held {
+    /// Tells the id on standard output, and the rest on standard error.
+    pub fn print(&self, global: &Global) -> Exit {
+        if global.json {
+            render::print_json(self);
+        } else {
+            render::complain(&format!("{}\n", render::wrap(&plain(&self.message), 0)));
+            render::print(&format!("{}\n", line(&self.held)));
+        }
+        Exit::Held
+    }
+}
+
+/// A held call that nobody will ever find: the gateway of this command forgets it now.
+pub fn forgotten(held: &Held) -> Failure {
+    Failure::new(
+        Exit::Failed,
+        Trouble {
+            code: "call.not-kept".to_owned(),
+            blame: "gateway".to_owned(),
+            message: format!("the call needs a person, and there is nowhere to keep it ({})", held.kind),
+            hint: Some("another command uses the store just now; try again, or run `toolbooth serve`".into()),
+        },
+    )
+}
+
+/// Has a held call answered by whoever makes it, if they may; else it stays held.
+pub async fn settle(reach: &Reach, held: Held, consent: Consent) -> Result<Came, Failure> {
+    let here = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if held.kind != "approval" || (consent == Consent::Asked && !here) {
+        return Ok(Came::Held(held));
+    }
+    let id = held.held.clone();
+    let shown = reach.get(&format!("/approvals/{id}")).await?;
+    // Somebody else must answer; a yes from here would count for nothing.
+    if shown["state"] == "pending" && shown["yours"] != true {
+        return Ok(Came::Held(held));
+    }
+    if consent == Consent::Given {
+        agree(reach, &id, None).await?;
+        return settled(reach, &id, None).await.map(Came::Answered);
+    }
+    loop {
+        let asked = shown.clone();
+        // On a thread of its own: meanwhile a gateway inside this process goes on.
+        let reply = tokio::task::spawn_blocking(move || ask(&asked)).await.unwrap_or(Reply::None);
+        let answered = match reply {
+            Reply::None => return Ok(Came::Held(held)),
+            Reply::No => decline(reach, &id, None).await.map(drop),
+            Reply::Yes => agree(reach, &id, None).await,
+            Reply::Edited(text) => match agree(reach, &id, Some(&text)).await {
+                Err(failure) if failure.trouble.code == "call.invalid-arguments" => {
+                    render::complain(&render::failure(&failure, Paint::stderr()));
+                    continue;
+                }
+                answered => answered,
+            },
+        };
+        match answered {
+            // Somebody else was faster, and their answer stands.
+            Err(failure) if failure.trouble.code == "call.already-decided" => {}
+            answered => answered?,
+        }
+        return settled(reach, &id, None).await.map(Came::Answered);
+    }
+}
+
+/// Shows what is asked and reads an answer.
+fn ask(held: &Value) -> Reply {
+    let paint = Paint::stderr();
+    let text = |key: &str| held[key].as_str().map(line).unwrap_or_default();
+    let arguments = serde_json::to_string_pretty(&held["arguments"]).unwrap_or_default();
+    render::complain(&format!(
+        "{}\n\n  {}  {}\n{}\n\n",
+        text("question"),
+        paint.tone(Tone::Strong, &text("name")),
+        paint.tone(Tone::Dim, &text("side_effect")),
+        plain(&arguments).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    ));
+    loop {
+        render::complain("Run it? [y/N/e(dit)] ");
+        let _ = std::io::stderr().flush();
+        let mut said = String::new();
+        match std::io::stdin().lock().read_line(&mut said) {
+            Ok(0) | Err(_) => {
+                render::complain("\n");
+                return Reply::None;
+            }
+            Ok(_) => {}
+        }
+        match said.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => return Reply::Yes,
+            "" | "n" | "no" => return Reply::No,
+            "e" | "edit" => match edit(&arguments) {
+                Ok(text) => return Reply::Edited(text),
+                Err(failure) => render::complain(&render::failure(&failure, paint)),
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Lets the caller change arguments in their editor.
+fn edit(text: &str) -> Result<String, Failure> {
+    let wrong =
+        |why: String| Failure::misuse("usage.editor", why, Some("set EDITOR to your editor's command"));
+    let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let editor = editor.into_iter().find(|command| !command.trim().is_empty()).unwrap_or_else(|| "vi".into());
+    let file = tempfile::Builder::new().prefix("toolbooth-").suffix(".json").tempfile();
+    let mut file = file.map_err(|error| wrong(format!("there is no room for a file to edit: {error}")))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.flush());
+    written.map_err(|error| wrong(format!("there is no room for a file to edit: {error}")))?;
+    // By a shell, since the setting may hold options.
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file.path());
+    match command.status() {
+        Ok(status) if status.success() => arguments::read(&format!("@{}", file.path().display())),
+        Ok(_) => Err(wrong(format!("`{}` did not end well", line(&editor)))),
+        Err(error) => Err(wrong(format!("`{}` cannot be run: {error}", line(&editor)))),
+    }
+}
