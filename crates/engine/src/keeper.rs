@@ -117,6 +117,10 @@ impl CatalogKeeper {
         };
         let part = admit(entry, discovery, &engine.options().naming, &taken);
         for aside in part.set_aside.iter().take(20) {
+            if aside.kind == "schema" {
+                tracing::info!(server.name = %entry.name, "tool `{}` of `{}` is {}", aside.name, entry.name, aside.reason);
+                continue;
+            }
             tracing::warn!(server.name = %entry.name, "{} `{}` of `{}`: {}", aside.kind, aside.name, entry.name, aside.reason);
         }
         // Another order of keys means nothing: the text that clients have stays.

@@ -223,7 +223,14 @@ fn look_at_server(report: &mut Report, server: &Value) {
             report.note("server", Status::Fail, format!("{name}: {reason}"), fix);
         }
     }
-    for aside in server["set_aside"].as_array().into_iter().flatten() {
+    let asides = server["set_aside"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let unchecked = asides.iter().filter(|aside| aside["kind"] == "schema").count();
+    if unchecked > 0 {
+        let message = format!("{name}: {} with sloppy schemas", render::count(unchecked, "tool"));
+        let fix = format!("they work; `toolbooth servers show {name}` says what is not checked");
+        report.note("server", Status::Warn, message, Some(fix));
+    }
+    for aside in asides.iter().filter(|aside| aside["kind"] != "schema") {
         let word = |key: &str| aside[key].as_str().unwrap_or_default();
         let message = format!("{name}: {} `{}` is set aside: {}", word("kind"), word("name"), word("reason"));
         report.note("server", Status::Warn, message, None);

@@ -137,7 +137,13 @@ fn trouble_of(server: &Value, paint: Paint) -> String {
         (None, Some(hint)) => say(&line(hint)),
         (None, None) => String::new(),
     };
-    let aside = server["set_aside"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // A tool whose schema is sloppy is there all the same.
+    let aside: Vec<&Value> = server["set_aside"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|aside| aside["kind"] != "schema")
+        .collect();
     if !aside.is_empty() {
         let names: Vec<String> =
             aside.iter().take(5).map(|aside| line(aside["name"].as_str().unwrap_or("?"))).collect();
@@ -222,7 +228,10 @@ fn print_server(server: &Value, global: &Global) {
     }
     for aside in server["set_aside"].as_array().into_iter().flatten() {
         let word = |key: &str| line(aside[key].as_str().unwrap_or_default());
-        out.push_str(&format!("  set aside  {} `{}`: {}\n", word("kind"), word("name"), word("reason")));
+        match &*word("kind") {
+            "schema" => out.push_str(&format!("  note       `{}`: {}\n", word("name"), word("reason"))),
+            kind => out.push_str(&format!("  set aside  {kind} `{}`: {}\n", word("name"), word("reason"))),
+        }
     }
     render::print(&out);
 }

@@ -80,10 +80,7 @@ pub fn check_edit(tool: &Tool, arguments: &RawJson) -> Result<(), CallFault> {
 }
 
 fn check(tool: &Tool, arguments: &RawJson) -> Result<(RawJson, Vec<Warning>), CallFault> {
-    let schema = tool.public_schema().map_err(|fault| CallFault::UnusableSchema {
-        name: tool.exposed.to_string(),
-        reason: fault.to_string(),
-    })?;
+    let schema = tool.public_schema();
     let mut warnings = Vec::new();
     let arguments = filter(arguments, tool, schema, &mut warnings)?;
     let objections = schema.objections(&arguments);

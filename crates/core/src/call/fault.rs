@@ -36,14 +36,6 @@ pub enum CallFault {
         /// What is wrong with them.
         objections: Vec<Objection>,
     },
-    /// The tool's schema turned out to be unusable.
-    #[error("`{name}` cannot be called: {reason}")]
-    UnusableSchema {
-        /// The tool.
-        name: String,
-        /// Why.
-        reason: String,
-    },
     /// The tool wants the caller's identity as something it is not.
     #[error("`{name}` declares `{argument}` as something other than text, so it cannot be told who calls")]
     IdentityNotText {
@@ -107,7 +99,6 @@ impl Fault for CallFault {
             Self::AmbiguousName { .. } => "call.ambiguous-name",
             Self::ArgumentsNotObject { .. } => "call.arguments-not-object",
             Self::InvalidArguments { .. } => "call.invalid-arguments",
-            Self::UnusableSchema { .. } => "call.unusable-schema",
             Self::IdentityNotText { .. } => "call.identity-not-text",
             Self::NotSupplied { .. } => "call.not-supplied",
             Self::UnknownFile { .. } => "call.unknown-file",
@@ -119,7 +110,7 @@ impl Fault for CallFault {
 
     fn blame(&self) -> Blame {
         match self {
-            Self::UnusableSchema { .. } | Self::IdentityNotText { .. } => Blame::Upstream,
+            Self::IdentityNotText { .. } => Blame::Upstream,
             Self::NotSupplied { .. } | Self::FileUnavailable { .. } => Blame::Gateway,
             _ => Blame::Caller,
         }
@@ -131,7 +122,6 @@ impl Fault for CallFault {
             Self::AmbiguousName { .. } => Some("use one of the exposed names".into()),
             Self::ArgumentsNotObject { .. } => Some("give `arguments` as {\"name\": value, …}".into()),
             Self::InvalidArguments { .. } => Some("correct these arguments and call again".into()),
-            Self::UnusableSchema { .. } => Some("tell whoever runs the tool's server".into()),
             Self::IdentityNotText { argument, .. } => {
                 Some(format!("take `{argument}` out of the server's `inject.identity`, or make it a string"))
             }

@@ -6,7 +6,6 @@ use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::schema::PublicSchema;
 use crate::server::ServerEntry;
-use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
 /// What a server said it offers, each definition as it sent it.
@@ -88,8 +87,8 @@ impl Tool {
 
     /// What it takes from its callers, ready to be asked. A schema that cannot be checked is one that objects
     /// to nothing, so there is always one.
-    pub fn public_schema(&self) -> Result<&PublicSchema, Infallible> {
-        Ok(self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema()))))
+    pub fn public_schema(&self) -> &PublicSchema {
+        self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema())))
     }
 
     /// The schema of its arguments, as clients see it.
