@@ -77,7 +77,7 @@ drain_seconds: 3
         compliance: {"levels":[{"name":"HIPAA","description":null,"aliases":["hipaa"],"allowed_with":["SOC2"]}]}
         llm: {"base_url":"https://llm.example/v1","api_key":"${PW}","model":"m","allow":["planner"]}
         events: {"webhooks":[{"url":"(hidden)","types":[],"secret":null},{"url":"https://hook.example/${PW}","types":["server.*"],"secret":null}],"ring":10000}
-        audit: {"keep_days":30,"keep_bytes":1000}
+        audit: {"calls":"all","keep_days":30,"keep_bytes":1000}
         dead_letters: {"max_replays":1}
         telemetry: {"otlp_url":"https://otlp.example","headers":{"k":"${PW}"}}
         manifests: {"tools":["work/tools"],"personas":["work/personas"],"skills":["work/skills"],"jobs":["work/jobs"],"tasks":["work/tasks"]}
@@ -118,7 +118,7 @@ fn defaults_are_those_of_the_documentation() {
         compliance: {"levels":[]}
         llm: {"base_url":null,"api_key":null,"model":null,"allow":[]}
         events: {"webhooks":[],"ring":10000}
-        audit: {"keep_days":null,"keep_bytes":null}
+        audit: {"calls":"all","keep_days":null,"keep_bytes":null}
         dead_letters: {"max_replays":3}
         telemetry: {"otlp_url":null,"headers":{}}
         manifests: {"tools":[],"personas":[],"skills":[],"jobs":[],"tasks":[]}

@@ -54,6 +54,7 @@ pub struct Known {
 
 pub fn settings() -> Value {
     json!({
+        "policy": { "consent": "client" },
         "auth": { "mode": "token" },
         "groups": { "staff": ["ann"] },
         "personas": {
