@@ -218,7 +218,7 @@ impl Drop for Run {
             closed: true,
         };
         runtime.spawn(async move {
-            rest.settle(End { kind: OutcomeKind::Cancelled, code: None, result: None }).await;
+            rest.settle(End { kind: OutcomeKind::Cancelled, code: None, result: None, is_held: false }).await;
         });
     }
 }
@@ -228,6 +228,7 @@ struct End {
     kind: OutcomeKind,
     code: Option<String>,
     result: Option<RawJson>,
+    is_held: bool,
 }
 
 impl End {
@@ -238,20 +239,22 @@ impl End {
                 (kind, None, Some(result.clone()))
             }
             Ok(Answer::Stream { .. } | Answer::InputRequired { .. }) => (OutcomeKind::Done, None, None),
-            Ok(Answer::Held { .. }) => (OutcomeKind::Done, Some("call.held".to_owned()), None),
+            Ok(Answer::Held { .. }) => (OutcomeKind::Done, None, None),
             Ok(Answer::Error(error)) => (OutcomeKind::ToolError, Some(format!("rpc {}", error.code)), None),
             Err(problem) if problem.code == "call.timeout" => {
                 (OutcomeKind::Timeout, Some(problem.code.to_owned()), None)
             }
             Err(problem) => (OutcomeKind::Failed, Some(problem.code.to_owned()), None),
         };
-        Self { kind, code, result }
+        let is_held = matches!(answer, Ok(Answer::Held { .. }));
+        Self { kind, code, result, is_held }
     }
 
     fn fill(&self, entry: AuditEntry, started: Instant) -> AuditEntry {
         AuditEntry {
             at_ms: now_ms(),
-            outcome: self.kind.as_str().into(),
+            // Held is no way to end: the call goes on, or not, under another row.
+            outcome: if self.is_held { "held" } else { self.kind.as_str() }.into(),
             code: self.code.as_deref().map(Into::into),
             duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
             ..entry
