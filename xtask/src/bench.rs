@@ -10,11 +10,11 @@ mod starts;
 
 use anyhow::{Context, Result, bail, ensure};
 use cells::{CELLS, Cell, Samples, Via};
-use goals::Verdict;
+use goals::{Depth, Verdict};
 use stage::{Programs, Stage};
 use std::{collections::BTreeSet, path::Path, path::PathBuf, time::Duration};
 
-const USAGE: &str = "usage: cargo xtask bench [--rows 1,2,...] [--rounds N] [--quick] [--report-only] \
+const USAGE: &str = "usage: cargo xtask bench [--rows 1,2,...] [--rounds N] [--quick] [--full] [--report-only] \
                      [--toolbooth PROGRAM] [--built FOLDER]";
 
 /// The rows of the goals that are measured here.
@@ -34,6 +34,7 @@ struct Plan {
     /// How long one cell is measured.
     length: Duration,
     on_miss: OnMiss,
+    depth: Depth,
     toolbooth: Option<PathBuf>,
     built: Option<PathBuf>,
 }
@@ -44,6 +45,7 @@ fn plan(arguments: impl IntoIterator<Item = String>) -> Result<Plan> {
         rounds: 5,
         length: Duration::from_millis(1500),
         on_miss: OnMiss::Fail,
+        depth: Depth::Lean,
         toolbooth: None,
         built: None,
     };
@@ -57,6 +59,7 @@ fn plan(arguments: impl IntoIterator<Item = String>) -> Result<Plan> {
                 ensure!((1..=100).contains(&plan.rounds), "`--rounds` takes 1 to 100");
             }
             "--quick" => (plan.rounds, plan.length) = (2, Duration::from_millis(400)),
+            "--full" => plan.depth = Depth::Full,
             "--report-only" => plan.on_miss = OnMiss::Report,
             "--toolbooth" => plan.toolbooth = Some(PathBuf::from(value()?)),
             "--built" => plan.built = Some(PathBuf::from(value()?)),
@@ -88,7 +91,7 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     }
     let mut samples = Samples::create(&root.join("bench/results"))?;
     measure(&plan, &programs, &mut samples)?;
-    let findings = goals::judge(&plan.rows, &samples);
+    let findings = goals::judge(&plan.rows, plan.depth, &samples);
     println!("\n{}", goals::table(&findings));
     println!("\nSamples: {}", samples.path().display());
     let missed: Vec<_> = findings.iter().filter(|finding| finding.verdict == Verdict::Missed).collect();
@@ -103,7 +106,7 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
 fn measure(plan: &Plan, programs: &Programs, samples: &mut Samples) -> Result<()> {
     let cells: Vec<&Cell> =
         CELLS.iter().filter(|cell| cell.rows.iter().any(|row| plan.rows.contains(row))).collect();
-    let stage = Stage::new(programs)?;
+    let stage = Stage::new(programs, plan.depth)?;
     let sizes: BTreeSet<usize> = cells.iter().map(|cell| cell.tools).collect();
     let mut stacks = Vec::new();
     for tools in sizes {

@@ -21,7 +21,7 @@ usage: cargo xtask TASK
   setup         install what the tests need of other people's, under .setup
   interop       other people's clients and servers, through the gateway [NAME ...]
   conformance   the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
-  bench         what a call costs, against nginx [--quick] [--rows 1,2] [--report-only]
+  bench         what a call costs, against nginx [--quick] [--full] [--rows 1,2] [--report-only]
   fmt           format the code";
 
 fn main() -> ExitCode {

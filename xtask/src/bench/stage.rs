@@ -1,6 +1,7 @@
 //! The stage: the programs, built; and for each size of catalog a server, nginx and a gateway, all running.
 
 use super::cells::Via;
+use super::goals::Depth;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::{
@@ -89,6 +90,7 @@ impl Drop for Running {
 pub struct Stage<'a> {
     /// What is on stage.
     pub programs: &'a Programs,
+    depth: Depth,
     folder: PathBuf,
     folders: AtomicUsize,
 }
@@ -102,10 +104,10 @@ impl Drop for Stage<'_> {
 
 impl<'a> Stage<'a> {
     /// A new folder among the temporary files.
-    pub fn new(programs: &'a Programs) -> Result<Self> {
+    pub fn new(programs: &'a Programs, depth: Depth) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("toolbooth-bench-{}", std::process::id()));
         fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
-        Ok(Self { programs, folder, folders: AtomicUsize::new(0) })
+        Ok(Self { programs, depth, folder, folders: AtomicUsize::new(0) })
     }
 
     /// A folder that nobody used yet.
@@ -143,7 +145,8 @@ impl<'a> Stage<'a> {
         servers: &Value,
     ) -> Result<Vec<OsString>> {
         let config = folder.join("toolbooth.json");
-        fs::write(&config, json!({ "servers": servers }).to_string())?;
+        let calls = if self.depth == Depth::Lean { "none" } else { "all" };
+        fs::write(&config, json!({ "servers": servers, "audit": { "calls": calls } }).to_string())?;
         let words: [&std::ffi::OsStr; 8] = [
             self.programs.toolbooth.as_ref(),
             "serve".as_ref(),
