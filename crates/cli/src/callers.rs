@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_config::settings::{Auth, AuthMode, Inherit as ConfiguredInherit, Subject};
-use toolbooth_config::{Loaded, Settings, Sources};
+use toolbooth_config::{Loaded, Settings};
 use toolbooth_core::caller::EVERYONE;
 use toolbooth_core::compliance::{LevelRule, Levels};
 use toolbooth_core::fault::{Blame, Problem};
@@ -19,7 +19,7 @@ use toolbooth_upstream::oauth::Http;
 const BELIEVED_FOR: Duration = Duration::from_secs(60);
 
 /// Who calls, by the settings.
-pub fn identity(loaded: &Loaded, sources: &Sources) -> Result<Identity, Problem> {
+pub fn identity(loaded: &Loaded) -> Result<Identity, Problem> {
     let settings = &loaded.settings;
     let auth = &settings.auth;
     if auth.mode == AuthMode::Local && !settings.listen.is_loopback() {
@@ -45,19 +45,21 @@ pub fn identity(loaded: &Loaded, sources: &Sources) -> Result<Identity, Problem>
         public_url: settings.public_url.clone(),
         issuer: auth.jwt.issuer.clone().filter(|_| auth.mode == AuthMode::Jwt),
     };
-    Ok(Identity::new(mode, &operator(sources), directory(loaded, http)?, resource))
+    Ok(Identity::new(mode, &operator(), directory(loaded, http)?, resource))
 }
 
-/// The user whom the gateway runs as, and who alone can open its local socket.
-pub fn operator(sources: &Sources) -> String {
-    let user = sources.env.get("USER").filter(|user| !user.is_empty()).cloned();
-    user.unwrap_or_else(|| nix::unistd::getuid().to_string())
+/// The user whom the gateway runs as, and who alone can open its local socket. The system says so; a
+/// variable could say anything.
+pub fn operator() -> String {
+    let id = nix::unistd::getuid();
+    let user = nix::unistd::User::from_uid(id).ok().flatten();
+    user.map(|user| user.name).filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string())
 }
 
 /// Everyone who can reach the gateway is its owner: one inside a command, which nobody else can reach.
-pub fn owner(loaded: &Loaded, sources: &Sources) -> Result<Identity, Problem> {
+pub fn owner(loaded: &Loaded) -> Result<Identity, Problem> {
     let directory = directory(loaded, Arc::new(Fetch::default()))?;
-    Ok(Identity::new(Mode::Local, &operator(sources), directory, Resource::default()))
+    Ok(Identity::new(Mode::Local, &operator(), directory, Resource::default()))
 }
 
 fn header(auth: &Auth) -> Result<Mode, Problem> {

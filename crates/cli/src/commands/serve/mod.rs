@@ -101,7 +101,7 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
 
 async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Outcome {
     let settings = loaded.settings.clone();
-    let identity = callers::identity(&loaded, &sources).map_err(Failure::usage)?;
+    let identity = callers::identity(&loaded).map_err(Failure::usage)?;
     if let Some(other) = living(&settings.data_dir).await {
         return Err(Failure::failed(already_running(&other)));
     }
