@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 /// Each statement is a journey to the connection's thread and back, so there are few of them; and
 /// each is prepared once, so there are few sizes.
-const SIZES: [usize; 3] = [50, 10, 1];
+const SIZES: [usize; 4] = [250, 50, 10, 1];
 const PAGE: i64 = 500;
 
 static STATEMENTS: LazyLock<[String; SIZES.len()]> = LazyLock::new(|| {

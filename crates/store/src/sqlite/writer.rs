@@ -20,13 +20,13 @@ use toolbooth_core::audit::AuditEntry;
 /// The most rows one purging change deletes.
 pub(super) const PURGE_CHUNK: u64 = 1_000;
 /// The most changes that wait; the next caller waits outside.
-const QUEUE: usize = 1_024;
+const QUEUE: usize = 4_096;
 /// The most changes in one commit.
-const GROUP: usize = 512;
+const GROUP: usize = 2_048;
 /// So many audit entries are company enough.
-const COMPANY: usize = 50;
+const COMPANY: usize = 1_000;
 /// How long audit entries that nobody waits for may wait for company.
-const PATIENCE: Duration = Duration::from_millis(25);
+const PATIENCE: Duration = Duration::from_millis(100);
 /// The most audit entries that are kept for another attempt after a commit failed.
 const BACKLOG: usize = 10_000;
 
