@@ -63,7 +63,7 @@ impl PublicSchema {
     /// What the schema objects to in these arguments: nothing, or the first few things.
     pub fn objections(&self, arguments: &RawJson) -> Vec<Objection> {
         let Some(validator) = &self.validator else { return Vec::new() };
-        let tree = match unique::read(arguments.as_bytes()) {
+        let mut tree = match unique::read(arguments.as_bytes()) {
             Ok(tree) => tree,
             Err(error) => {
                 return vec![whole(format!("they cannot be read: {}", shortened(&error.to_string(), 160)))];
@@ -72,6 +72,13 @@ impl PublicSchema {
         if self.recursive.as_ref().is_some_and(|schema| !cost::affordable(schema, &tree)) {
             // The server checks them, too; and it knows better how deep they may be.
             return Vec::new();
+        }
+        if validator.is_valid(&tree) {
+            return Vec::new();
+        }
+        // Many clients write null for what they do not give, and servers take it so. It is sent as it is.
+        if let Some(members) = tree.as_object_mut() {
+            members.retain(|_, value| !value.is_null());
         }
         if validator.is_valid(&tree) {
             return Vec::new();
@@ -104,6 +111,8 @@ mod tests {
             (r#"{"n":1,"s":"a","e":"xx"}"#, vec![]),
             (r#"{"s":"a"}"#, vec![r#""n" is required"#]),
             (r#"{"n":"SECRET","s":"a"}"#, vec!["at `/n`: must be integer, but a string came"]),
+            (r#"{"n":1,"s":"a","l":null,"p":null}"#, vec![]), // not given
+            (r#"{"n":null,"s":"a"}"#, vec![r#""n" is required"#]),
             (r#"{"n":0,"s":"a"}"#, vec!["at `/n`: it is less than the minimum of 1"]),
             (r#"{"n":1,"s":"SECRET"}"#, vec![r#"at `/s`: must be one of ["a","b"]"#]),
             (r#"{"n":1,"s":"a","l":["x",7]}"#, vec!["at `/l/1`: must be null, string, but a number came"]),
