@@ -5,7 +5,7 @@
 
 use crate::meta::without_protocol_keys;
 use bytes::{Bytes, BytesMut};
-use memchr::memchr2;
+use memchr::memchr_iter;
 use toolbooth_core::json::RawJson;
 
 /// The longest key looked at, and the longest `_meta` rewritten; longer ones pass as they are.
@@ -40,8 +40,9 @@ enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Text {
     Outside,
+    /// In a string, after an even number of backslashes.
     Inside,
-    /// After a backslash.
+    /// In a string, after an odd number of them: the next byte is escaped.
     Escaped,
 }
 
@@ -62,17 +63,10 @@ impl Undress {
             }
             let byte = chunk[at];
             match self.string {
-                Text::Escaped => self.string = Text::Inside,
-                Text::Inside => match memchr2(b'"', b'\\', &chunk[at..]) {
-                    None => {
-                        at = chunk.len();
-                        continue;
-                    }
-                    Some(found) => {
-                        at += found;
-                        self.string = if chunk[at] == b'"' { Text::Outside } else { Text::Escaped };
-                    }
-                },
+                Text::Inside | Text::Escaped => {
+                    at = self.string_end(chunk, at);
+                    continue;
+                }
                 Text::Outside => match byte {
                     b'"' => self.string = Text::Inside,
                     b'{' | b'[' => self.depth += 1,
@@ -98,6 +92,26 @@ impl Undress {
             at += 1;
         }
         self.rest_of_chunk(chunk, from, out);
+    }
+
+    /// Runs to the end of a string, or of the chunk; where what follows starts.
+    ///
+    /// Long texts are full of escapes, so only quotes are looked for, and backslashes counted before them.
+    fn string_end(&mut self, chunk: &[u8], start: usize) -> usize {
+        let carried = self.string == Text::Escaped;
+        let is_escaped = |end: usize| {
+            let run = chunk[start..end].iter().rev().take_while(|byte| **byte == b'\\').count();
+            let whole = run == end - start;
+            (run + usize::from(whole && carried)) % 2 == 1
+        };
+        for quote in memchr_iter(b'"', &chunk[start..]) {
+            if !is_escaped(start + quote) {
+                self.string = Text::Outside;
+                return start + quote + 1;
+            }
+        }
+        self.string = if is_escaped(chunk.len()) { Text::Escaped } else { Text::Inside };
+        chunk.len()
     }
 
     /// A member ends before `at`; where what follows starts.
