@@ -18,7 +18,7 @@ use toolbooth_testkit::world::{Client, Home, Http, PATIENCE, poll};
 #[tokio::test]
 async fn a_proxy_proves_itself() {
     let header = json!({ "secret": "${PROXY_SECRET:-a long and winding word}" });
-    let settings = json!({ "policy": { "consent": "client" }, "auth": { "mode": "header", "header": header }, "groups": { "staff": ["ann@x.example"], "admin": ["root"] } });
+    let settings = json!({ "auth": { "mode": "header", "header": header }, "groups": { "staff": ["ann@x.example"], "admin": ["root"] } });
     let mut desk = hostile(&["echo"]);
     desk["groups"] = json!(["staff"]);
     let home = Home::with_settings(settings, &[("desk", desk)]);
@@ -137,7 +137,7 @@ async fn signed_tokens_are_taken_and_keys_may_change() {
     let (first, second) = (Signer::new("one"), Signer::new("two"));
     let provider = Provider::start(&first).await;
     let jwt = json!({ "issuer": provider.url, "audience": "booth", "claims": { "compliance_level": "level", "persona": "persona" } });
-    let settings = json!({ "policy": { "consent": "client" }, "auth": { "mode": "jwt", "jwt": jwt }, "personas": { "none": {} } });
+    let settings = json!({ "auth": { "mode": "jwt", "jwt": jwt }, "personas": { "none": {} } });
     let (mut desk, mut plain) = (hostile(&["echo"]), hostile(&["echo"]));
     desk["groups"] = json!(["staff"]);
     plain["compliance_level"] = json!("Public");
@@ -205,7 +205,7 @@ async fn a_group_service_decides_about_the_groups_that_matter() {
         }
     });
     let header = json!({ "secret": "a long and winding word" });
-    let settings = json!({ "policy": { "consent": "client" }, "auth": { "mode": "header", "header": header }, "groups": { "service_url": url, "cache_seconds": 60 } });
+    let settings = json!({ "auth": { "mode": "header", "header": header }, "groups": { "service_url": url, "cache_seconds": 60 } });
     let mut desk = hostile(&["echo"]);
     desk["groups"] = json!(["staff", "users-of-desk"]);
     let home = Home::with_settings(settings, &[("desk", desk)]);

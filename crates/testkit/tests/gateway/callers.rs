@@ -389,7 +389,7 @@ async fn a_callers_credential_goes_to_no_server_and_no_log() {
     let upstream = Upstream::start(Era::Modern).await;
     let legacy = Upstream::start(Era::Legacy).await;
     let home = Home::with_settings(
-        json!({ "auth": { "mode": "token" }, "policy": { "consent": "client" } }),
+        json!({ "auth": { "mode": "token" } }),
         &[("new", upstream.entry()), ("old", legacy.entry())],
     );
     let (token, _) = make_token(&home, None, "root", &["--groups", "admin"]);

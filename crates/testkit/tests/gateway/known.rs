@@ -55,7 +55,6 @@ pub struct Known {
 pub fn settings() -> Value {
     json!({
         "auth": { "mode": "token" },
-        "policy": { "consent": "client" }, // who is asked is tested elsewhere
         "groups": { "staff": ["ann"] },
         "personas": {
             "dev": { "allowed_tools": ["open_ok", "vault.test_simple_prompt"] },
