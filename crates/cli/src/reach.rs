@@ -44,7 +44,9 @@ impl Reach {
             return Ok(running);
         }
         let (sources, loaded) = gateway::load(global)?;
-        Ok(Self::Own(Box::new(Own::start(&sources, loaded, Keeping::Needed).await?)))
+        let mut own = Own::start(&sources, loaded, Keeping::Needed).await?;
+        own.persona = global.persona.clone();
+        Ok(Self::Own(Box::new(own)))
     }
 
     /// Finds the gateway to talk to, and fails where none runs.

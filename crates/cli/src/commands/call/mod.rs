@@ -70,7 +70,8 @@ pub fn run(global: &Global, what: &CallArguments) -> Outcome {
     let given = what.args.as_deref().map(arguments::read).transpose()?;
     let pairs = arguments::pairs(&what.pairs)?;
     in_runtime(async {
-        let reach = Reach::open(global).await?;
+        // Plans, consents and the audit are in the store: without it a call could slip past them.
+        let reach = Reach::open_lasting(global).await?;
         let outcome = call(&reach, what, given, &pairs).await;
         let forgotten = reach.forgets();
         reach.close().await;
