@@ -2,11 +2,12 @@
 
 use crate::arguments::Global;
 use crate::failure::Failure;
+use crate::reach::living;
 use crate::terms;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::settings::NamingStyle as ConfiguredStyle;
 use toolbooth_config::{Loaded, ServerConfigState, Settings, Sources};
@@ -173,6 +174,27 @@ pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> 
         None => StoreUrl::Sqlite(settings.data_dir.join("toolbooth.db")),
     };
     toolbooth_store::open(&url).await.map_err(|error| Problem::of(&error))
+}
+
+/// How long another command that holds the store is waited for.
+const STORE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Opens the store, and waits for a command that holds it for a moment. A gateway holds it for good: there is
+/// nothing to wait for then.
+pub async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> {
+    let started = Instant::now();
+    loop {
+        match open_store(settings).await {
+            Err(problem)
+                if problem.code == "store.in-use"
+                    && started.elapsed() < STORE_PATIENCE
+                    && living(&settings.data_dir).await.is_none() =>
+            {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// The engine of a configuration, with these servers.

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Sources};
 use toolbooth_core::fault::{Blame, Problem};
@@ -57,9 +57,6 @@ pub struct Own {
     _roster: Arc<dyn Roster>,
 }
 
-/// How long another command that holds the store is waited for.
-const STORE_PATIENCE: Duration = Duration::from_secs(5);
-
 /// Whether what a command does must outlast it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
@@ -74,7 +71,9 @@ impl Own {
     pub async fn start(sources: &Sources, loaded: Loaded, keeping: Keeping) -> Result<Self, Failure> {
         let (store, forgets) = match keeping {
             Keeping::IfPossible => open_store(&loaded).await?,
-            Keeping::Needed => (patiently_open(&loaded).await?, false),
+            Keeping::Needed => {
+                (gateway::claim_store(&loaded.settings).await.map_err(Failure::failed)?, false)
+            }
         };
         let mut plans = gateway::plans(&loaded);
         for plan in &mut plans {
@@ -193,19 +192,6 @@ fn inside(why: &str) -> Failure {
         message: format!("the gateway could not answer: {why}"),
         hint: None,
     })
-}
-
-/// Opens the store and nothing else. Another command may hold it for a moment.
-async fn patiently_open(loaded: &Loaded) -> Result<Arc<dyn Store>, Failure> {
-    let started = Instant::now();
-    loop {
-        match gateway::open_store(&loaded.settings).await {
-            Err(problem) if problem.code == "store.in-use" && started.elapsed() < STORE_PATIENCE => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            opened => return opened.map_err(Failure::failed),
-        }
-    }
 }
 
 /// The store of the configuration; another command may hold it just now, and then nothing is kept.

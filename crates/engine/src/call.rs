@@ -51,7 +51,6 @@ impl Engine {
         link: &CallLink,
     ) -> Result<Answer, Problem> {
         let CallRequest { mut incoming, round, progress, rounds, reading, patience } = request;
-        let terms = self.terms();
         let sealed = loop {
             let gathered = self.gathered_for_tool(&incoming.name, &incoming.caller).await;
             let resolved =
@@ -60,7 +59,9 @@ impl Engine {
             let situation = self.memory().situation(&permitted, run.licence());
             let draft = draft(permitted, situation)?;
             run.drafted(&draft);
-            match judge(draft, &terms.policies)? {
+            // The terms of this moment: while a person was asked, others may have come into force.
+            let judgement = judge(draft, &self.terms().policies)?;
+            match judgement {
                 Judgement::Run(judged) => break self.seal(judged)?,
                 Judgement::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
                 Judgement::Ask(waiting) => {

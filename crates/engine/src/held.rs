@@ -100,12 +100,12 @@ impl Engine {
         if held.state != HeldState::Pending {
             return self.take_up(waiting, held).await;
         }
-        let terms = self.terms();
+        let (expires, wait) = (self.terms().expires, self.terms().wait);
         let caller = waiting.draft().caller.clone();
         let may_answer = self.may_answer(&caller, &held);
         let mut asking = may_answer && waiting.draft().client.can("elicitation");
-        let expiry = expiry_of(&held, terms.expires);
-        let patience = Instant::now() + patience.unwrap_or(terms.wait);
+        let expiry = expiry_of(&held, expires);
+        let patience = Instant::now() + patience.unwrap_or(wait);
         let mut tick = interval(PROGRESS_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let ask = link.ask("elicitation/create", Some(question::form(&held, &waiting)));
@@ -142,7 +142,7 @@ impl Engine {
                         return Ok(Asked::Held(Box::new(held)));
                     }
                     self.sweep_held().await;
-                    return Err(Problem::of(&AnswerFault::TimedOut(terms.expires.as_secs())));
+                    return Err(Problem::of(&timed_out(&held)));
                 }
             }
         }
@@ -227,7 +227,7 @@ impl Engine {
             HeldState::Approved => {}
             HeldState::Rejected => return Err(Problem::of(&rejection(&held))),
             HeldState::Expired => {
-                return Err(Problem::of(&AnswerFault::TimedOut(self.terms().expires.as_secs())));
+                return Err(Problem::of(&timed_out(&held)));
             }
             HeldState::Pending => return Ok(Asked::Held(Box::new(held))),
             HeldState::Done | HeldState::Failed => return Err(already_run(&held)),
@@ -407,6 +407,12 @@ impl Engine {
 fn expiry_of(held: &HeldCall, otherwise: Duration) -> Instant {
     let left = held.expires_ms.map(|expires| u64::try_from(expires - now_ms()).unwrap_or(0));
     Instant::now() + left.map_or(otherwise, Duration::from_millis)
+}
+
+/// What a model hears when nobody answered: after how long, by the held call's own terms.
+fn timed_out(held: &HeldCall) -> AnswerFault {
+    let allowed = held.expires_ms.unwrap_or(held.created_ms) - held.created_ms;
+    AnswerFault::TimedOut(u64::try_from(allowed / 1000).unwrap_or(0))
 }
 
 fn waiting_progress(waited: u64, held: &HeldCall) -> RawJson {

@@ -2,10 +2,10 @@
 
 use crate::cached;
 use crate::changes::Change;
+use crate::clock::now_ms;
 use crate::engine::{Engine, Managed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::catalog::{Catalog, Discovery, ListKind, Offer, ServerCatalog, admit};
 use toolbooth_core::names::ServerName;
@@ -232,12 +232,11 @@ fn offers(kind: ListKind, part: &ServerCatalog) -> &[Offer] {
 /// Keeps a discovery for the next start.
 fn remember(engine: &Arc<Engine>, server: ServerName, era: Era, discovery: &Discovery) {
     let Some(entry_hash) = engine.entry_hash(&server) else { return };
-    let saved_at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let record = DiscoveryRecord {
         server,
         entry_hash,
         era: era.as_str().to_owned(),
-        saved_at_ms: i64::try_from(saved_at_ms).unwrap_or(i64::MAX),
+        saved_at_ms: now_ms(),
         payload: cached::write(discovery).bytes().clone(),
     };
     let store = engine.store().clone();

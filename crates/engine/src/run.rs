@@ -76,7 +76,7 @@ impl Run {
     }
 
     /// The licence of this walk; each is good for one.
-    pub(crate) fn licence(&mut self) -> Option<Licence> {
+    pub(crate) fn licence(&self) -> Option<Licence> {
         self.licence.clone()
     }
 

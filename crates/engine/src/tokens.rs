@@ -1,7 +1,8 @@
 //! Bearer tokens: made here, shown once, kept by their hash.
 
+use crate::clock::now_ms;
 use crate::engine::Engine;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::token::TokenRecord;
 
@@ -33,11 +34,6 @@ pub struct MadeToken {
     pub bearer: String,
     /// What is kept of it.
     pub record: TokenRecord,
-}
-
-fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -347,7 +347,7 @@ proptest! {
 
 /// Not a check but a measurement: what the stages of a small call cost.
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement: cargo test --release -p toolbooth-core drafting_and_sealing -- --ignored --nocapture"]
 fn drafting_and_sealing_a_small_call_is_cheap() {
     let world =
         World::with(r#"{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}"#);

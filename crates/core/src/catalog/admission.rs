@@ -434,7 +434,7 @@ mod tests {
 
     /// Not a check but a measurement: `cargo test --release -- --ignored --nocapture ten_thousand`.
     #[test]
-    #[ignore = "a measurement"]
+    #[ignore = "a measurement: cargo test --release -p toolbooth-core ten_thousand_tools -- --ignored --nocapture"]
     fn ten_thousand_tools_are_admitted() {
         let tools: Vec<RawJson> = (0..10_000)
             .map(|n| {

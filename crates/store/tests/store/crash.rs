@@ -18,7 +18,7 @@ const ROUNDS: usize = 20;
 const MOST_ACKNOWLEDGED: usize = 400;
 
 #[tokio::test]
-#[ignore = "the victim of the test below, which starts it"]
+#[ignore = "the victim of the test below, which starts it: cargo test -p toolbooth-store crash"]
 async fn victim() {
     let Ok(place) = std::env::var(PLACE) else { return };
     let store = open(&url(Path::new(&place))).await.expect("the store opens");

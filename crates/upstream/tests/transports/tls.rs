@@ -43,7 +43,7 @@ async fn a_socket_behind_tls_is_spoken_to_if_its_certificate_is_trusted() {
 }
 
 #[tokio::test]
-#[ignore = "run by the test above, which sets its environment"]
+#[ignore = "the other side of the test above, which starts it: cargo test -p toolbooth-upstream --test transports tls"]
 async fn the_trusting_side() {
     let Ok(url) = std::env::var(URL) else { return };
     let world = reached(Over::WebSocket, &url, Journal(mpsc::unbounded_channel().1), "{}").await;

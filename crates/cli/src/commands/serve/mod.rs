@@ -16,7 +16,7 @@ use crate::render::{self, Paint};
 use clap::Args;
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
@@ -27,9 +27,6 @@ use toolbooth_server::{Doors, Staff, listen};
 use toolbooth_store::Store;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
-
-/// How long a command that opened the store for itself is waited for.
-const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How the gateway is run.
 #[derive(Debug, Clone, Args)]
@@ -158,17 +155,12 @@ fn already_running(other: &Presence) -> Problem {
 
 /// Opens the store. A command may hold it for a moment; that is no reason to give up.
 async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
-    let started = Instant::now();
-    loop {
-        match gateway::open_store(settings).await {
-            Err(problem) if problem.code == "store.in-use" && started.elapsed() < STORE_PATIENCE => {
-                if let Some(other) = living(&settings.data_dir).await {
-                    return Err(Failure::failed(already_running(&other)));
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            opened => return opened.map_err(Failure::failed),
-        }
+    match gateway::claim_store(settings).await {
+        Err(problem) if problem.code == "store.in-use" => Err(match living(&settings.data_dir).await {
+            Some(other) => Failure::failed(already_running(&other)),
+            None => Failure::failed(problem),
+        }),
+        opened => opened.map_err(Failure::failed),
     }
 }
 
