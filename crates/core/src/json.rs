@@ -3,7 +3,9 @@
 //! Nothing here re-serialises a value it was given: key order, number spelling, escapes and
 //! unknown members come out as they went in.
 
+use crate::cursor::{Cursor, Kind};
 use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -12,7 +14,7 @@ use std::fmt;
 
 /// The text of one JSON value. Cloning is cheap and shares the text.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct RawJson(Bytes);
+pub struct RawJson(ByteString);
 
 /// The text was not JSON, or not the kind of JSON that was needed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,85 +30,85 @@ impl From<serde_json::Error> for JsonError {
 impl RawJson {
     /// Checks that `text` is one JSON value.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, JsonError> {
-        let bytes = text.into();
-        let trimmed = {
-            let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
-            let value = <&RawValue>::deserialize(&mut deserializer)?;
-            deserializer.end()?;
-            bytes.slice_ref(value.get().as_bytes())
-        };
-        Ok(Self(trimmed))
+        let text = as_text(text.into())?;
+        let mut deserializer = serde_json::Deserializer::from_str(&text);
+        let value = <&RawValue>::deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(Self::part_of(&text, value))
     }
 
     /// Shares the part of `whole` that `part` points into.
     ///
     /// `part` must lie inside `whole`, which is so for any value borrowed while reading it.
-    pub fn part_of(whole: &Bytes, part: &RawValue) -> Self {
-        Self(whole.slice_ref(part.get().as_bytes()))
+    pub fn part_of(whole: &ByteString, part: &RawValue) -> Self {
+        Self(whole.slice_ref(part.get()))
+    }
+
+    /// Shares the part of this value that `part` points into, with the same condition.
+    pub fn part(&self, part: &RawValue) -> Self {
+        Self::part_of(&self.0, part)
     }
 
     /// Takes text that the caller has made itself and knows to be JSON.
     pub fn trusted(text: impl Into<Bytes>) -> Self {
         let bytes = text.into();
         debug_assert!(serde_json::from_slice::<IgnoredAny>(&bytes).is_ok(), "not JSON: {bytes:?}");
-        Self(bytes)
+        Self(as_text(bytes).unwrap_or_else(|_| ByteString::from_static("null")))
     }
 
     /// Writes any serialisable value; for values the gateway makes, never for ones it passes on.
     pub fn from_value(value: &(impl Serialize + ?Sized)) -> Self {
-        match serde_json::to_vec(value) {
+        match serde_json::to_string(value) {
             Ok(text) => Self(text.into()),
             // Only maps with non-string keys and failing Serialize impls get here: neither is ours.
-            Err(_) => Self(Bytes::from_static(b"null")),
+            Err(_) => Self::null(),
         }
     }
 
     /// `{}`.
     pub fn empty_object() -> Self {
-        Self(Bytes::from_static(b"{}"))
+        Self(ByteString::from_static("{}"))
     }
 
     /// `null`.
     pub fn null() -> Self {
-        Self(Bytes::from_static(b"null"))
+        Self(ByteString::from_static("null"))
     }
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        // Every constructor checked or made UTF-8.
-        std::str::from_utf8(&self.0).unwrap_or("null")
+        &self.0
     }
 
     /// The text as bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        self.0.as_bytes()
     }
 
     /// The shared buffer.
     pub fn bytes(&self) -> &Bytes {
-        &self.0
+        self.0.as_bytes()
     }
 
     /// Reads the value into a type.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, JsonError> {
-        Ok(serde_json::from_slice(&self.0)?)
+        Ok(serde_json::from_str(&self.0)?)
     }
 
     /// Whether the value is an object.
     pub fn is_object(&self) -> bool {
-        self.0.first() == Some(&b'{')
+        self.as_bytes().first() == Some(&b'{')
     }
 
     /// The string, if the value is one.
     pub fn string(&self) -> Option<Cow<'_, str>> {
-        #[derive(Deserialize)]
-        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-        (self.0.first() == Some(&b'"')).then(|| self.read::<Text<'_>>().ok().map(|t| t.0)).flatten()
+        let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
+        if inner.contains('\\') { self.read().ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
     }
 
     /// The members of an object in their order; an error if it is no object.
     pub fn members(&self) -> Result<Vec<Member>, JsonError> {
-        let mut deserializer = serde_json::Deserializer::from_slice(&self.0);
+        let mut deserializer = serde_json::Deserializer::from_str(&self.0);
         let found = deserializer.deserialize_map(MembersVisitor(&self.0))?;
         Ok(found)
     }
@@ -116,8 +118,31 @@ impl RawJson {
         if !self.is_object() {
             return None;
         }
-        let mut deserializer = serde_json::Deserializer::from_slice(&self.0);
+        let mut deserializer = serde_json::Deserializer::from_str(&self.0);
         deserializer.deserialize_map(OneMember { whole: &self.0, key }).ok().flatten()
+    }
+
+    /// The texts of these members of an object, in one pass and without a copy: the last one of each name.
+    /// What is `null` is as good as absent, and nothing is found where the value is no object.
+    pub fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<&str>; N] {
+        let mut found = [None; N];
+        let mut cursor = Cursor::new(&self.0, 0);
+        if cursor.kind() == Kind::Object {
+            let visit = |cursor: &mut Cursor<'_>, key: Cow<'_, str>| {
+                let value = cursor.skip();
+                if let Some(index) = keys.iter().position(|wanted| *wanted == key) {
+                    found[index] = self.0.get(value).filter(|value| *value != "null");
+                }
+                Ok::<(), std::convert::Infallible>(())
+            };
+            let Ok(()) = cursor.members(visit);
+        }
+        found
+    }
+
+    /// Shares the part of this value that a [`pick`](Self::pick) found.
+    pub fn share(&self, part: &str) -> Self {
+        Self(self.0.slice_ref(part))
     }
 
     /// Looks a path of member names up.
@@ -129,13 +154,13 @@ impl RawJson {
 
     /// The elements of an array; an error if it is no array.
     pub fn elements(&self) -> Result<Vec<RawJson>, JsonError> {
-        let mut deserializer = serde_json::Deserializer::from_slice(&self.0);
+        let mut deserializer = serde_json::Deserializer::from_str(&self.0);
         Ok(deserializer.deserialize_seq(ElementsVisitor(&self.0))?)
     }
 
     /// A copy that shares no buffer with a larger text, so that the larger one can be freed.
     pub fn detached(&self) -> Self {
-        Self(Bytes::copy_from_slice(&self.0))
+        Self(ByteString::from(&*self.0))
     }
 }
 
@@ -153,7 +178,7 @@ impl fmt::Display for RawJson {
 
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
 }
@@ -161,7 +186,7 @@ impl Serialize for RawJson {
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self(Bytes::from(Box::<str>::from(raw).into_string())))
+        Ok(Self(ByteString::from(Box::<str>::from(raw))))
     }
 }
 
@@ -174,7 +199,11 @@ pub struct Member {
     pub value: RawJson,
 }
 
-struct MembersVisitor<'a>(&'a Bytes);
+fn as_text(bytes: Bytes) -> Result<ByteString, JsonError> {
+    ByteString::try_from(bytes).map_err(|_| JsonError("it is not UTF-8".into()))
+}
+
+struct MembersVisitor<'a>(&'a ByteString);
 
 impl<'de> Visitor<'de> for MembersVisitor<'_> {
     type Value = Vec<Member>;
@@ -192,7 +221,7 @@ impl<'de> Visitor<'de> for MembersVisitor<'_> {
 }
 
 struct OneMember<'a> {
-    whole: &'a Bytes,
+    whole: &'a ByteString,
     key: &'a str,
 }
 
@@ -215,7 +244,7 @@ impl<'de> Visitor<'de> for OneMember<'_> {
     }
 }
 
-struct ElementsVisitor<'a>(&'a Bytes);
+struct ElementsVisitor<'a>(&'a ByteString);
 
 impl<'de> Visitor<'de> for ElementsVisitor<'_> {
     type Value = Vec<RawJson>;
@@ -269,10 +298,39 @@ impl ObjectWriter {
         self
     }
 
-    /// Ends the object.
-    pub fn finish(mut self) -> RawJson {
+    /// Writes one member with a number for value.
+    pub fn number(&mut self, key: &str, value: u64) -> &mut Self {
+        self.key(key);
+        self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        self
+    }
+
+    /// Writes one member with an object for value.
+    pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Self)) -> &mut Self {
+        self.key(key);
+        self.out.extend_from_slice(b"{");
+        self.empty = true;
+        fill(self);
         self.out.extend_from_slice(b"}");
-        RawJson(self.out.freeze())
+        self.empty = false;
+        self
+    }
+
+    /// Ends the object.
+    pub fn finish(self) -> RawJson {
+        // All that was written came from strings.
+        RawJson(as_text(self.end()).unwrap_or_else(|_| ByteString::from_static("null")))
+    }
+
+    /// Ends the object and hands its text out as bytes, for somebody who sends them.
+    pub fn end(mut self) -> Bytes {
+        self.out.extend_from_slice(b"}");
+        self.out.freeze()
+    }
+
+    fn spelled(&mut self, key: &str, value: &str) {
+        self.key(key);
+        self.out.extend_from_slice(value.as_bytes());
     }
 
     fn key(&mut self, key: &str) {
@@ -287,7 +345,8 @@ impl ObjectWriter {
 
 /// Appends `text` as a JSON string, quotes included.
 pub fn write_string(out: &mut BytesMut, text: &str) {
-    let plain = text.bytes().all(|b| b >= 0x20 && b != b'"' && b != b'\\');
+    // Without an early end this goes many bytes at a time.
+    let plain = text.bytes().fold(true, |plain, b| plain & (b >= 0x20) & (b != b'"') & (b != b'\\'));
     if plain {
         out.reserve(text.len() + 2);
         out.extend_from_slice(b"\"");
@@ -309,36 +368,58 @@ pub enum Edit {
     Replace(RawJson),
 }
 
-/// Rewrites some members of an object and leaves all others, and their order, untouched.
+/// Rewrites some members of an object and leaves all others, their spelling and their order untouched.
 pub fn edit_object(
     object: &RawJson,
-    mut decide: impl FnMut(&str, &RawJson) -> Edit,
+    mut decide: impl FnMut(&str, &str) -> Edit,
 ) -> Result<RawJson, JsonError> {
-    let mut writer = ObjectWriter::with_capacity(object.as_bytes().len() + 64);
-    for Member { key, value } in object.members()? {
-        match decide(&key, &value) {
-            Edit::Keep => writer.raw(&key, &value),
-            Edit::Drop => &mut writer,
-            Edit::Replace(other) => writer.raw(&key, &other),
-        };
-    }
+    let text = object.as_str();
+    let mut cursor = object_at(text)?;
+    let mut writer = ObjectWriter::with_capacity(text.len() + 64);
+    let visit = |cursor: &mut Cursor<'_>, key: Cow<'_, str>| {
+        let value = text.get(cursor.skip()).unwrap_or_default();
+        match decide(&key, value) {
+            Edit::Keep => writer.spelled(&key, value),
+            Edit::Drop => {}
+            Edit::Replace(other) => writer.spelled(&key, other.as_str()),
+        }
+        Ok::<(), JsonError>(())
+    };
+    cursor.members(visit)?;
     Ok(writer.finish())
 }
 
 /// Sets members of an object: in place where the key is there, else at the end.
 pub fn with_members(object: &RawJson, set: &[(&str, RawJson)]) -> Result<RawJson, JsonError> {
-    let mut writer = ObjectWriter::with_capacity(object.as_bytes().len() + 64);
-    let members = object.members()?;
-    for Member { key, value } in &members {
-        let value = set.iter().find(|(name, _)| name == key).map_or(value, |(_, other)| other);
-        writer.raw(key, value);
-    }
-    for (name, value) in set {
-        if !members.iter().any(|member| member.key == *name) {
-            writer.raw(name, value);
+    let text = object.as_str();
+    let mut cursor = object_at(text)?;
+    let size = set.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4).sum::<usize>();
+    let mut writer = ObjectWriter::with_capacity(text.len() + size);
+    let mut there = vec![false; set.len()];
+    let visit = |cursor: &mut Cursor<'_>, key: Cow<'_, str>| {
+        let value = text.get(cursor.skip()).unwrap_or_default();
+        match set.iter().position(|(name, _)| *name == key) {
+            Some(index) => {
+                there[index] = true;
+                writer.spelled(&key, set[index].1.as_str());
+            }
+            None => writer.spelled(&key, value),
         }
+        Ok::<(), JsonError>(())
+    };
+    cursor.members(visit)?;
+    for ((name, value), _) in set.iter().zip(there).filter(|(_, there)| !there) {
+        writer.raw(name, value);
     }
     Ok(writer.finish())
+}
+
+fn object_at(text: &str) -> Result<Cursor<'_>, JsonError> {
+    let mut cursor = Cursor::new(text, 0);
+    match cursor.kind() {
+        Kind::Object => Ok(cursor),
+        other => Err(JsonError(format!("{} where an object is needed", other.in_words()))),
+    }
 }
 
 #[cfg(test)]

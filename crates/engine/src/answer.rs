@@ -1,8 +1,5 @@
 //! What a call or an inquiry came to.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use std::borrow::Cow;
 use toolbooth_core::call::Warning;
 use toolbooth_core::held::{HeldCall, HeldKind};
 use toolbooth_core::json::RawJson;
@@ -21,21 +18,12 @@ pub struct ResultFacts {
     pub has_extras: bool,
 }
 
-/// The members of a result that decide what becomes of it.
-#[derive(Deserialize)]
+/// The members of a result that decide what becomes of it, as they are spelled.
 pub(crate) struct ResultLook<'a> {
-    #[serde(borrow, default, rename = "resultType")]
-    kind: Option<Cow<'a, str>>,
-    #[serde(borrow, default, rename = "isError")]
-    is_error: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "structuredContent")]
-    structured: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "ttlMs")]
-    ttl: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "cacheScope")]
-    scope: Option<&'a RawValue>,
+    kind: Option<&'a str>,
+    is_error: Option<&'a str>,
+    structured: Option<&'a str>,
+    has_extras: bool,
 }
 
 /// What a result says it is.
@@ -49,23 +37,33 @@ pub(crate) enum ResultKind {
     Unknown(String),
 }
 
-impl ResultLook<'_> {
+impl<'a> ResultLook<'a> {
+    /// One look at a result. One that is no object shows nothing and is passed on as it is.
+    pub(crate) fn of(result: &'a RawJson) -> Self {
+        let [kind, is_error, structured, meta, ttl, scope] =
+            result.pick(["resultType", "isError", "structuredContent", "_meta", "ttlMs", "cacheScope"]);
+        let has_extras = kind.or(meta).or(ttl).or(scope).is_some() || !result.is_object();
+        Self { kind, is_error, structured, has_extras }
+    }
+
     pub(crate) fn kind(&self) -> ResultKind {
-        match self.kind.as_deref() {
-            None | Some("complete" | "task") => ResultKind::Finished,
-            Some("input_required") => ResultKind::InputRequired,
-            Some(other) => ResultKind::Unknown(other.chars().take(64).collect()),
+        match self.kind {
+            None | Some("\"complete\"" | "\"task\"") => ResultKind::Finished,
+            Some("\"input_required\"") => ResultKind::InputRequired,
+            Some(spelled) => match serde_json::from_str::<String>(spelled).as_deref() {
+                Ok("complete" | "task") => ResultKind::Finished,
+                Ok("input_required") => ResultKind::InputRequired,
+                Ok(other) => ResultKind::Unknown(other.chars().take(64).collect()),
+                Err(_) => ResultKind::Unknown(spelled.chars().take(64).collect()),
+            },
         }
     }
 
     pub(crate) fn facts(&self) -> ResultFacts {
         ResultFacts {
-            is_error: self.is_error.is_some_and(|flag| flag.get() == "true"),
-            odd_structure: self.structured.is_some_and(|value| !value.get().starts_with('{')),
-            has_extras: self.kind.is_some()
-                || self.meta.is_some()
-                || self.ttl.is_some()
-                || self.scope.is_some(),
+            is_error: self.is_error == Some("true"),
+            odd_structure: self.structured.is_some_and(|value| !value.starts_with('{')),
+            has_extras: self.has_extras,
         }
     }
 }

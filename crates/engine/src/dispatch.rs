@@ -1,6 +1,6 @@
 //! Stage 8, dispatch: one deadline over all attempts, rounds and providers.
 
-use crate::answer::{Answer, ResultFacts, ResultKind, ResultLook};
+use crate::answer::{Answer, ResultKind, ResultLook};
 use crate::engine::Engine;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -118,11 +118,8 @@ impl Engine {
             PeerAnswer::Whole(Err(error)) => return Ok(Answer::Error(error)),
             PeerAnswer::Whole(Ok(result)) => result,
         };
-        // A result that is no object, or odd in these members, is passed on as it is.
-        let (kind, facts) = match result.read::<ResultLook<'_>>() {
-            Ok(look) => (look.kind(), look.facts()),
-            Err(_) => (ResultKind::Finished, ResultFacts { has_extras: true, ..ResultFacts::default() }),
-        };
+        let look = ResultLook::of(&result);
+        let (kind, facts) = (look.kind(), look.facts());
         match kind {
             _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
             ResultKind::Finished => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),

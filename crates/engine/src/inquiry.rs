@@ -172,6 +172,7 @@ impl Engine {
         for _ in 0..10 {
             let connection = supervised.connection(&inquiry.caller, &inquiry.client).await?;
             let ask = Ask {
+                tool: None,
                 method,
                 params: spread(params, &round),
                 client: &inquiry.client,

@@ -5,7 +5,7 @@ use crate::link::CallLink;
 use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
 use ::http::{HeaderName, HeaderValue};
 use arc_swap::ArcSwap;
-use bytes::BytesMut;
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
 use toolbooth_core::caller::ClientFacts;
-use toolbooth_core::json::{Member, ObjectWriter, RawJson, write_string};
-use toolbooth_wire::meta::RequestMeta;
+use toolbooth_core::json::{Member, ObjectWriter, RawJson};
+use toolbooth_wire::meta::Stamp;
 use toolbooth_wire::mirror::{self, ParamHeader};
 use toolbooth_wire::{Era, Revision, RpcError};
 
@@ -63,6 +63,8 @@ pub struct Ask<'a> {
     pub method: &'static str,
     /// The parameters, `_meta` aside.
     pub params: Vec<(&'static str, RawJson)>,
+    /// The tool that is called, where one is: it stands before the parameters.
+    pub tool: Option<&'a str>,
     /// What the client said about itself.
     pub client: &'a ClientFacts,
     /// The client's own `_meta` members.
@@ -103,6 +105,7 @@ impl<'a> Ask<'a> {
         Self {
             method,
             params,
+            tool: None,
             client,
             meta: &[],
             progress: Progress::Unwanted,
@@ -113,9 +116,7 @@ impl<'a> Ask<'a> {
 
     /// The request for a sealed call.
     pub fn for_call(call: &'a Sealed, round: &Round, progress: Progress, reading: Reading) -> Self {
-        let mut name = BytesMut::with_capacity(call.tool().name.len() + 2);
-        write_string(&mut name, &call.tool().name);
-        let mut params = vec![("name", RawJson::trusted(name)), ("arguments", call.arguments().clone())];
+        let mut params = vec![("arguments", call.arguments().clone())];
         if let Some(responses) = &round.input_responses {
             params.push(("inputResponses", responses.clone()));
         }
@@ -125,6 +126,7 @@ impl<'a> Ask<'a> {
         Self {
             method: "tools/call",
             params,
+            tool: Some(&call.tool().name),
             client: call.client(),
             meta: call.meta(),
             progress,
@@ -161,31 +163,32 @@ impl Connection {
         }
     }
 
-    fn outbound(&self, ask: Ask<'_>, asking: Asking) -> Outbound {
+    fn outbound(&self, mut ask: Ask<'_>, asking: Asking) -> Outbound {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let token = (ask.progress == Progress::Wanted).then_some(id);
-        let mut headers = ask.headers;
+        let mut headers = std::mem::take(&mut ask.headers);
         let mut name = None;
         if self.era == Era::Modern {
-            let member = mirror::name_member(ask.method);
-            let value = member.and_then(|member| ask.params.iter().find(|(key, _)| *key == member));
-            name = value.and_then(|(_, value)| value.string().map(|text| text.into_owned()));
-            if ask.method == "tools/call" {
-                self.mirror_arguments(name.as_deref(), &ask.params, &mut headers);
+            if let Some(tool) = ask.tool {
+                name = Some(mirror::encode(tool));
+                self.mirror_arguments(tool, &ask.params, &mut headers);
+            } else if let Some(member) = mirror::name_member(ask.method) {
+                let value = ask.params.iter().find(|(key, _)| *key == member);
+                name = value.and_then(|(_, value)| value.string()).map(|text| mirror::encode(&text));
             }
         }
-        let params = self.write_params(&ask.params, ask.client, ask.meta, token);
-        Outbound { id, method: ask.method, params, name, headers, reading: ask.reading, asking }
+        let text = self.write(id, &ask, token);
+        Outbound { id, method: ask.method, text, name, headers, reading: ask.reading, asking }
     }
 
     fn mirror_arguments(
         &self,
-        tool: Option<&str>,
+        tool: &str,
         params: &[(&'static str, RawJson)],
         headers: &mut Vec<(HeaderName, HeaderValue)>,
     ) {
         let mirrored = self.mirrored.load();
-        let Some(wanted) = tool.and_then(|tool| mirrored.get(tool)) else { return };
+        let Some(wanted) = mirrored.get(tool) else { return };
         let Some((_, arguments)) = params.iter().find(|(key, _)| *key == "arguments") else { return };
         for one in wanted {
             if let Some(value) = one.value(arguments) {
@@ -194,39 +197,38 @@ impl Connection {
         }
     }
 
-    fn write_params(
-        &self,
-        params: &[(&'static str, RawJson)],
-        client: &ClientFacts,
-        rest: &[Member],
-        token: Option<u64>,
-    ) -> Option<RawJson> {
-        let meta = match self.era {
-            Era::Modern => {
-                let meta = RequestMeta {
-                    capabilities: Some(client.capabilities.clone()),
-                    client_info: Some(client.info.clone().unwrap_or_else(our_info)),
-                    log_level: client.log_level.clone(),
-                    rest: rest.to_vec(),
-                    ..RequestMeta::default()
-                };
-                Some(meta.stamp(self.revision, token))
-            }
-            Era::Legacy => RequestMeta { rest: rest.to_vec(), ..RequestMeta::default() }.plain(token),
-        };
-        if params.is_empty() && meta.is_none() {
-            return None;
+    /// The message, written once into one buffer.
+    fn write(&self, id: u64, ask: &Ask<'_>, progress_token: Option<u64>) -> Bytes {
+        let ours;
+        let mut stamp = Stamp { progress_token, rest: ask.meta, ..Stamp::default() };
+        if self.era == Era::Modern {
+            stamp.revision = Some(self.revision);
+            stamp.capabilities = Some(&ask.client.capabilities);
+            stamp.log_level = ask.client.log_level.as_deref();
+            stamp.client_info = match &ask.client.info {
+                Some(info) => Some(info),
+                None => {
+                    ours = our_info();
+                    Some(&ours)
+                }
+            };
         }
-        let size: usize = params.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4).sum();
-        let mut writer =
-            ObjectWriter::with_capacity(size + meta.as_ref().map_or(0, |meta| meta.as_bytes().len()) + 16);
-        for (key, value) in params {
-            writer.raw(key, value);
+        let sent = ask.params.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4);
+        let size = sent.sum::<usize>() + stamp.size() + ask.tool.map_or(0, str::len) + 96;
+        let mut message = ObjectWriter::with_capacity(size);
+        message.text("jsonrpc", "2.0").number("id", id).text("method", ask.method);
+        if ask.tool.is_some() || !ask.params.is_empty() || stamp.says_something() {
+            message.object("params", |params| {
+                if let Some(tool) = ask.tool {
+                    params.text("name", tool);
+                }
+                for (key, value) in &ask.params {
+                    params.raw(key, value);
+                }
+                stamp.write(params);
+            });
         }
-        if let Some(meta) = &meta {
-            writer.raw("_meta", meta);
-        }
-        Some(writer.finish())
+        message.end()
     }
 
     /// Whether the call whose turn it is waits for a person, so that others should go elsewhere.

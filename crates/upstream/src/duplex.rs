@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::METHOD_NOT_FOUND;
-use toolbooth_wire::envelope::{write_error, write_notification, write_request, write_result};
+use toolbooth_wire::envelope::{write_error, write_notification, write_result};
 use toolbooth_wire::meta::SUBSCRIPTION_ID;
 use toolbooth_wire::{Era, Id, Message, Notification, Request, Revision, RpcError};
 
@@ -293,7 +293,7 @@ impl Peer for Arc<DuplexPeer> {
         // The first words of a connection have no cancelling.
         let armed = !matches!(outbound.method, "initialize" | "server/discover");
         let mut guard = CancelOnDrop { peer: self, id: outbound.id, armed };
-        let text = write_request(outbound.id, outbound.method, outbound.params.as_ref());
+        let text = outbound.text;
         if let Err(refused) = self.outgoing.try_send(text) {
             self.waiting().calls.remove(&outbound.id);
             return Err(match refused {

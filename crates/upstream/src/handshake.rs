@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::UNSUPPORTED_VERSION;
-use toolbooth_wire::meta::{RequestMeta, SERVER_INFO};
+use toolbooth_wire::envelope::write_request;
+use toolbooth_wire::meta::{SERVER_INFO, Stamp};
 use toolbooth_wire::{Era, Revision, RpcError};
 
 /// How long a process may stay silent on `server/discover` before it is taken for a legacy server.
@@ -147,7 +148,7 @@ async fn first_word(
     let outbound = Outbound {
         id,
         method,
-        params: Some(params),
+        text: write_request(id, method, Some(&params)),
         name: None,
         headers: Vec::new(),
         reading: Reading::Whole,
@@ -172,9 +173,9 @@ async fn ask_who(
     patience: Duration,
 ) -> Result<Result<RawJson, RpcError>, Refusal> {
     peer.agreed(Era::Modern, revision);
-    let meta = RequestMeta { client_info: Some(our_info()), ..RequestMeta::default() };
+    let ours = our_info();
     let mut params = ObjectWriter::default();
-    params.raw("_meta", &meta.stamp(revision, None));
+    Stamp { revision: Some(revision), client_info: Some(&ours), ..Stamp::default() }.write(&mut params);
     first_word(peer, id, "server/discover", params.finish(), patience).await
 }
 
@@ -221,7 +222,7 @@ async fn discover(peer: &dyn Peer, opening: &Opening, linked: Linked) -> Result<
         return Err(Refusal::Other("it speaks no modern revision we know".into()));
     };
     peer.agreed(Era::Modern, revision);
-    let part = |value: &RawValue| RawJson::part_of(result.bytes(), value).detached();
+    let part = |value: &RawValue| result.part(value).detached();
     Ok(Introduction {
         revision,
         capabilities: found.capabilities.map_or_else(RawJson::empty_object, part),
@@ -248,7 +249,7 @@ async fn initialize(peer: &dyn Peer, opening: &Opening) -> Result<Introduction, 
     };
     peer.agreed(Era::Legacy, revision);
     peer.notify("notifications/initialized", None).await.map_err(Refusal::Upstream)?;
-    let part = |value: &RawValue| RawJson::part_of(result.bytes(), value).detached();
+    let part = |value: &RawValue| result.part(value).detached();
     Ok(Introduction {
         revision,
         capabilities: found.capabilities.map_or_else(RawJson::empty_object, part),

@@ -18,10 +18,10 @@ pub struct Outbound {
     pub id: u64,
     /// Its method.
     pub method: &'static str,
-    /// Its parameters, `_meta` included.
-    pub params: Option<RawJson>,
-    /// What `Mcp-Name` mirrors.
-    pub name: Option<String>,
+    /// The whole message, as it is sent.
+    pub text: Bytes,
+    /// What `Mcp-Name` mirrors, as the header has it.
+    pub name: Option<HeaderValue>,
     /// Mirrored arguments and forwarded headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Whether a long result may be passed on unread.

@@ -2,6 +2,7 @@
 
 use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -129,7 +130,11 @@ pub struct Unreadable {
 impl Message {
     /// Reads one message. Payloads share `text`.
     pub fn parse(text: &Bytes) -> Result<Self, Unreadable> {
-        let fields: Fields<'_> = serde_json::from_slice(text).map_err(|error| Unreadable {
+        let text = &ByteString::try_from(text.clone()).map_err(|_| Unreadable {
+            id: None,
+            error: RpcError::new(PARSE_ERROR, "Parse error: the message is not valid UTF-8"),
+        })?;
+        let fields: Fields<'_> = serde_json::from_str(text).map_err(|error| Unreadable {
             id: None,
             error: match error.classify() {
                 serde_json::error::Category::Data => {

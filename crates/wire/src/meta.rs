@@ -57,7 +57,7 @@ impl RequestMeta {
             .map_err(|error| RpcError::new(INVALID_PARAMS, format!("Invalid params: {error}")))?;
         match found.meta {
             None => Ok(Self::default()),
-            Some(meta) => Self::read(&RawJson::part_of(params.bytes(), meta)),
+            Some(meta) => Self::read(&params.part(meta)),
         }
     }
 
@@ -117,39 +117,63 @@ impl RequestMeta {
         Ok(revision)
     }
 
-    /// Writes a `_meta` for a modern upstream: the gateway's stamp, then what the client sent besides.
-    pub fn stamp(&self, version: Revision, progress_token: Option<u64>) -> RawJson {
-        let mut writer = ObjectWriter::with_capacity(256);
-        writer.text(PROTOCOL_VERSION, version.as_str());
-        if let Some(info) = &self.client_info {
-            writer.raw(CLIENT_INFO, info);
-        }
-        match &self.capabilities {
-            Some(capabilities) => writer.raw(CLIENT_CAPABILITIES, capabilities),
-            None => writer.raw(CLIENT_CAPABILITIES, &RawJson::empty_object()),
-        };
-        if let Some(level) = &self.log_level {
-            writer.text(LOG_LEVEL, level);
-        }
-        self.finish(writer, progress_token)
+}
+
+/// The `_meta` of a request to a server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stamp<'a> {
+    /// The revision, for a modern server; a legacy one is told nothing of the protocol's own.
+    pub revision: Option<Revision>,
+    /// Who the client is.
+    pub client_info: Option<&'a RawJson>,
+    /// What it can do.
+    pub capabilities: Option<&'a RawJson>,
+    /// Which log messages it wants.
+    pub log_level: Option<&'a str>,
+    /// Under which token progress is told.
+    pub progress_token: Option<u64>,
+    /// What the client sent besides.
+    pub rest: &'a [Member],
+}
+
+impl Stamp<'_> {
+    /// Whether there is anything to say.
+    pub fn says_something(&self) -> bool {
+        self.revision.is_some() || !self.rest.is_empty() || self.progress_token.is_some()
     }
 
-    /// Writes a `_meta` for a legacy upstream; `None` when nothing is left to say.
-    pub fn plain(&self, progress_token: Option<u64>) -> Option<RawJson> {
-        if self.rest.is_empty() && progress_token.is_none() {
-            return None;
-        }
-        Some(self.finish(ObjectWriter::default(), progress_token))
+    /// About how many bytes it takes.
+    pub fn size(&self) -> usize {
+        let rest: usize =
+            self.rest.iter().map(|member| member.key.len() + member.value.as_bytes().len() + 4).sum();
+        let text = |text: Option<&RawJson>| text.map_or(0, |text| text.as_bytes().len());
+        rest + text(self.client_info) + text(self.capabilities) + 224
     }
 
-    fn finish(&self, mut writer: ObjectWriter, progress_token: Option<u64>) -> RawJson {
-        if let Some(token) = progress_token {
-            writer.raw(PROGRESS_TOKEN, &RawJson::trusted(token.to_string()));
+    /// Writes it as the member `_meta`; nothing where there is nothing to say.
+    pub fn write(&self, writer: &mut ObjectWriter) {
+        if self.says_something() {
+            writer.object("_meta", |meta| self.fill(meta));
         }
-        for Member { key, value } in &self.rest {
+    }
+
+    fn fill(&self, writer: &mut ObjectWriter) {
+        if let Some(revision) = self.revision {
+            writer.text(PROTOCOL_VERSION, revision.as_str());
+            if let Some(info) = self.client_info {
+                writer.raw(CLIENT_INFO, info);
+            }
+            writer.raw(CLIENT_CAPABILITIES, self.capabilities.unwrap_or(&RawJson::empty_object()));
+            if let Some(level) = self.log_level {
+                writer.text(LOG_LEVEL, level);
+            }
+        }
+        if let Some(token) = self.progress_token {
+            writer.number(PROGRESS_TOKEN, token);
+        }
+        for Member { key, value } in self.rest {
             writer.raw(key, value);
         }
-        writer.finish()
     }
 }
 
@@ -164,7 +188,7 @@ pub fn unsupported_version(requested: &str) -> RpcError {
 pub fn strip_modern(result: &RawJson) -> RawJson {
     edit_object(result, |key, value| match key {
         "resultType" | "ttlMs" | "cacheScope" => Edit::Drop,
-        "_meta" => match without_protocol_keys(value) {
+        "_meta" => match without_protocol_keys(&result.share(value)) {
             Some(meta) => Edit::Replace(meta),
             None => Edit::Drop,
         },
@@ -175,16 +199,15 @@ pub fn strip_modern(result: &RawJson) -> RawJson {
 
 /// A `_meta` without `io.modelcontextprotocol/*`; `None` when nothing is left.
 pub(crate) fn without_protocol_keys(meta: &RawJson) -> Option<RawJson> {
-    let members = meta.members().ok()?;
-    let mut writer = ObjectWriter::default();
     let mut kept = 0;
-    for Member { key, value } in &members {
-        if !key.starts_with("io.modelcontextprotocol/") {
-            writer.raw(key, value);
-            kept += 1;
+    let left = edit_object(meta, |key, _| {
+        if key.starts_with("io.modelcontextprotocol/") {
+            return Edit::Drop;
         }
-    }
-    (kept > 0).then(|| writer.finish())
+        kept += 1;
+        Edit::Keep
+    });
+    left.ok().filter(|_| kept > 0)
 }
 
 #[cfg(test)]
@@ -224,11 +247,17 @@ mod tests {
     #[test]
     fn the_clients_other_members_travel_on() {
         let meta = meta(r#"{"progressToken":"p","traceparent":"00-a-b-01","x/y":{"z":1.0}}"#).expect("meta");
+        let written = |stamp: Stamp<'_>| {
+            let mut writer = ObjectWriter::default();
+            stamp.write(&mut writer);
+            writer.finish().to_string()
+        };
+        let stamp = Stamp { progress_token: Some(7), rest: &meta.rest, ..Stamp::default() };
         assert_eq!(
-            meta.plain(Some(7)).expect("some").as_str(),
-            r#"{"progressToken":7,"traceparent":"00-a-b-01","x/y":{"z":1.0}}"#
+            written(stamp),
+            r#"{"_meta":{"progressToken":7,"traceparent":"00-a-b-01","x/y":{"z":1.0}}}"#
         );
-        assert_eq!(RequestMeta::default().plain(None), None);
+        assert_eq!(written(Stamp::default()), "{}");
     }
 
     #[test]

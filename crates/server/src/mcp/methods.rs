@@ -6,8 +6,6 @@ use super::follow::Following;
 use super::listen::Filter;
 use super::translate;
 use http::HeaderMap;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::sync::Arc;
 use toolbooth_core::call::Incoming;
 use toolbooth_core::caller::Caller;
@@ -48,18 +46,22 @@ pub enum Reply {
 }
 
 /// The members of `params` that the gateway reads itself.
-#[derive(Deserialize, Default)]
-struct Params<'a> {
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    uri: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "inputResponses")]
-    input_responses: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "requestState")]
-    request_state: Option<&'a RawValue>,
+#[derive(Default)]
+struct Params {
+    name: Option<RawJson>,
+    uri: Option<RawJson>,
+    arguments: Option<RawJson>,
+    input_responses: Option<RawJson>,
+    request_state: Option<RawJson>,
+}
+
+impl Params {
+    fn of(raw: &RawJson) -> Self {
+        let picked = raw.pick(["name", "uri", "arguments", "inputResponses", "requestState"]);
+        let [name, uri, arguments, input_responses, request_state] =
+            picked.map(|part| part.map(|part| raw.share(part)));
+        Self { name, uri, arguments, input_responses, request_state }
+    }
 }
 
 fn invalid(why: impl std::fmt::Display) -> RpcError {
@@ -102,11 +104,10 @@ async fn call(
     headers: Option<&HeaderMap>,
 ) -> Result<Begun, RpcError> {
     let Some(raw) = &request.params else { return Err(invalid("`name` is missing")) };
-    let params: Params<'_> = raw.read().map_err(invalid)?;
-    let part = |value: &RawValue| RawJson::part_of(raw.bytes(), value);
-    let name = params.name.map(part).ok_or_else(|| invalid("`name` is missing"))?;
+    let mut params = Params::of(raw);
+    let name = params.name.take().ok_or_else(|| invalid("`name` is missing"))?;
     let name = name.string().ok_or_else(|| invalid("`name` must be a string"))?.into_owned();
-    let arguments = params.arguments.map(part);
+    let arguments = params.arguments.take();
     if let Some(headers) = headers
         && client.era() == Era::Modern
     {
@@ -116,7 +117,7 @@ async fn call(
     }
     let progress = progress_wanted(meta.progress_token.as_ref());
     let binding = bind(client, "tools/call", &name, arguments.as_ref());
-    let round = match take_round(door, &params, &part, binding.as_ref())? {
+    let round = match take_round(door, params, binding.as_ref())? {
         Came::Back(parked) => {
             return Ok(come_back(door, client, request, "tools/call", meta, binding, parked));
         }
@@ -177,17 +178,12 @@ enum Came {
 }
 
 /// Whether this is a later round of an earlier request, and if so, which.
-fn take_round<'a>(
-    door: &Door,
-    params: &Params<'a>,
-    part: &impl Fn(&'a RawValue) -> RawJson,
-    binding: Option<&Binding>,
-) -> Result<Came, RpcError> {
-    let responses = params.input_responses.map(part);
+fn take_round(door: &Door, params: Params, binding: Option<&Binding>) -> Result<Came, RpcError> {
+    let responses = params.input_responses;
     if responses.as_ref().is_some_and(|responses| !responses.is_object()) {
         return Err(invalid("`inputResponses` must be an object"));
     }
-    let (Some(state), Some(binding)) = (params.request_state.map(part), binding) else {
+    let (Some(state), Some(binding)) = (params.request_state, binding) else {
         return Ok(Came::New(Round { input_responses: responses, request_state: None }));
     };
     let refused =
@@ -235,12 +231,11 @@ fn inquire(
     method: &'static str,
 ) -> Result<Begun, RpcError> {
     let raw = request.params.clone().unwrap_or_else(RawJson::empty_object);
-    let params: Params<'_> = raw.read().map_err(invalid)?;
-    let part = |value: &RawValue| RawJson::part_of(raw.bytes(), value);
-    let target = params.name.or(params.uri).map(part);
-    let target = target.as_ref().and_then(RawJson::string).unwrap_or_default().into_owned();
-    let binding = bind(client, method, &target, params.arguments.map(part).as_ref());
-    let round = match take_round(door, &params, &part, binding.as_ref())? {
+    let params = Params::of(&raw);
+    let target = params.name.as_ref().or(params.uri.as_ref());
+    let target = target.and_then(RawJson::string).unwrap_or_default().into_owned();
+    let binding = bind(client, method, &target, params.arguments.as_ref());
+    let round = match take_round(door, params, binding.as_ref())? {
         Came::Back(parked) => return Ok(come_back(door, client, request, method, meta, binding, parked)),
         Came::New(round) => round,
     };

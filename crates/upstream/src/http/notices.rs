@@ -152,7 +152,7 @@ mod tests {
         let outbound = Outbound {
             id,
             method: "tools/call",
-            params: None,
+            text: toolbooth_wire::envelope::write_request(id, "tools/call", None),
             name: None,
             headers: Vec::new(),
             reading: Reading::Whole,

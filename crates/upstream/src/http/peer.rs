@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::METHOD_NOT_FOUND;
-use toolbooth_wire::envelope::{write_error, write_notification, write_request, write_result};
+use toolbooth_wire::envelope::{write_error, write_notification, write_result};
 use toolbooth_wire::mirror;
 use toolbooth_wire::{Era, Notification, Revision, RpcError};
 
@@ -149,7 +149,7 @@ impl HttpPeer {
                     HeaderValue::from_static(outbound.method),
                 );
                 if let Some(name) = &outbound.name {
-                    headers.insert(HeaderName::from_static(mirror::NAME), mirror::encode(name));
+                    headers.insert(HeaderName::from_static(mirror::NAME), name.clone());
                 }
             }
             if outbound.method == "initialize" {
@@ -313,13 +313,12 @@ impl HttpPeer {
         outbound: &Outbound,
         link: &CallLink,
     ) -> Result<PeerAnswer, UpstreamError> {
-        let body = write_request(outbound.id, outbound.method, outbound.params.as_ref());
         let agreed = self.agreed.load_full();
         let _askable = match outbound.asking {
             Asking::Allowed => Some(self.expect_questions(outbound.id, link).await),
             Asking::Refused | Asking::No => None,
         };
-        let (response, connection) = self.send(|| self.post(&body, Some(outbound), &agreed)).await?;
+        let (response, connection) = self.send(|| self.post(&outbound.text, Some(outbound), &agreed)).await?;
         if outbound.method == "initialize"
             && let Some(session) = response.headers().get(mirror::SESSION_ID)
         {
