@@ -157,7 +157,10 @@ async fn converse(stream: TcpStream, doors: Doors, stop: CancellationToken) {
         .max_headers(100)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
+    // A token of its own: every look at a shared one would take a lock that all threads take.
+    let stop = stop.child_token();
     tokio::select! {
+        biased;
         _ = &mut connection => {}
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
