@@ -19,6 +19,8 @@ use toolbooth_wire::sse::Decoder;
 
 /// Answers longer than this may be streamed; shorter ones are cheaper to gather.
 const STREAM_FROM_BYTES: u64 = 32 * 1024;
+/// Answers up to this size are copied out of the buffer they were read into.
+const COPIED_UP_TO: usize = 2 * 1024;
 /// How long a long answer may stand still, when nothing else is said.
 const STALL: Duration = Duration::from_secs(30);
 /// How often a broken answer stream is taken up again.
@@ -102,9 +104,11 @@ impl Reader {
         }
         if gathered.is_empty() {
             let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
-            // Most answers are one chunk: no copy for those.
+            // Most answers are one chunk: no copy for those, unless they are so small that keeping the
+            // connection's buffer, which the next answer could be read into, costs more.
             if self.body.is_end_stream() {
-                return Ok(first);
+                let small = first.len() <= COPIED_UP_TO;
+                return Ok(if small { Bytes::copy_from_slice(&first) } else { first });
             }
             let expected = self.length.unwrap_or(first.len() as u64 * 2).min(self.limit as u64);
             gathered.reserve(usize::try_from(expected).unwrap_or(first.len()));
@@ -166,19 +170,23 @@ impl Reader {
         if outbound.reading == Reading::MayStream
             && self.length.is_some_and(|length| length > STREAM_FROM_BYTES)
         {
-            while let Some(chunk) = self.chunk().await? {
-                gathered.extend_from_slice(&chunk);
-                match look(&gathered) {
-                    Head::More => {}
-                    Head::Gather => break,
+            // The first chunk mostly tells, and is passed on as it is.
+            let mut start = self.chunk().await?.unwrap_or_default();
+            loop {
+                match look(&start) {
                     // Under another id it is no answer to this; the whole of it will tell.
-                    Head::Streamable { offset } if answered_id(&gathered[..=offset]) == Some(outbound.id) => {
-                        let stream = self.stream(gathered, offset, connection);
+                    Head::Streamable { offset } if answered_id(&start[..=offset]) == Some(outbound.id) => {
+                        let stream = self.stream(start, offset, connection);
                         return Ok(Received::Answer(PeerAnswer::Stream(stream)));
                     }
-                    Head::Streamable { .. } => break,
+                    Head::Streamable { .. } | Head::Gather => break,
+                    Head::More => {
+                        let Some(chunk) = self.chunk().await? else { break };
+                        start = Bytes::from([&start[..], &chunk[..]].concat());
+                    }
                 }
             }
+            gathered = BytesMut::from(start);
         }
         let text = self.gather_after(gathered).await?;
         connection.give_back();
@@ -195,10 +203,10 @@ impl Reader {
         }
     }
 
-    fn stream(self, gathered: BytesMut, offset: usize, connection: PooledConnection) -> ResultStream {
+    fn stream(self, start: Bytes, offset: usize, connection: PooledConnection) -> ResultStream {
         let length = self.length.map(|length| length - offset as u64);
-        let left = self.length.map(|length| length.saturating_sub(gathered.len() as u64));
-        let first = gathered.freeze().slice(offset..);
+        let left = self.length.map(|length| length.saturating_sub(start.len() as u64));
+        let first = start.slice(offset..);
         let mut passing = Passing { reader: self, connection: Some(connection), left };
         passing.came(0);
         let body = futures_util::stream::unfold((Some(first), passing), |(first, mut passing)| async move {
