@@ -345,9 +345,7 @@ impl ObjectWriter {
 
 /// Appends `text` as a JSON string, quotes included.
 pub fn write_string(out: &mut BytesMut, text: &str) {
-    // Without an early end this goes many bytes at a time.
-    let plain = text.bytes().fold(true, |plain, b| plain & (b >= 0x20) & (b != b'"') & (b != b'\\'));
-    if plain {
+    if is_plain(text.as_bytes()) {
         out.reserve(text.len() + 2);
         out.extend_from_slice(b"\"");
         out.extend_from_slice(text.as_bytes());
@@ -355,6 +353,21 @@ pub fn write_string(out: &mut BytesMut, text: &str) {
     } else {
         out.extend_from_slice(RawJson::from_value(text).as_bytes());
     }
+}
+
+/// Whether a text needs no escapes, eight bytes at a time.
+fn is_plain(text: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The high bit of each byte that is zero, and perhaps of bytes above such a one: enough to tell of any.
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let escapes = |word: u64| {
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        (control | zero(word ^ (ONES * 0x22)) | zero(word ^ (ONES * 0x5c))) & HIGH
+    };
+    let (words, rest) = text.as_chunks::<8>();
+    words.iter().all(|word| escapes(u64::from_le_bytes(*word)) == 0)
+        && rest.iter().all(|b| *b >= 0x20 && *b != b'"' && *b != b'\\')
 }
 
 /// What becomes of one member while an object is edited.
@@ -457,6 +470,18 @@ mod tests {
         for bad in ["", "{", "1 2", r#"{"a":}"#, "nul", "\u{feff}{}"] {
             assert!(RawJson::parse(bad.to_owned()).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn texts_that_need_no_escapes_are_told_from_those_that_do() {
+        for at in 0..20 {
+            for byte in 0..=0x7f_u8 {
+                let mut text = *b"abcdefghijklmnopqrst";
+                text[at] = byte;
+                assert_eq!(is_plain(&text), byte >= 0x20 && byte != b'"' && byte != b'\\', "{byte} at {at}");
+            }
+        }
+        assert!(is_plain("größer als früher: 漢字".as_bytes()));
     }
 
     #[test]

@@ -211,24 +211,31 @@ fn write_method(out: &mut BytesMut, method: &str, params: Option<&RawJson>) {
     out.extend_from_slice(b"}");
 }
 
+const RESULT_HEAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":";
+const RESULT: &[u8] = b",\"result\":";
+
 /// What stands before the result in an answer to `id`; a `}` closes it.
 pub fn result_head(id: &Id) -> Bytes {
     let id = id.raw().as_bytes();
-    let mut out = BytesMut::with_capacity(34 + id.len());
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    let mut out = Vec::with_capacity(RESULT_HEAD.len() + id.len() + RESULT.len());
+    out.extend_from_slice(RESULT_HEAD);
     out.extend_from_slice(id);
-    out.extend_from_slice(b",\"result\":");
-    out.freeze()
+    out.extend_from_slice(RESULT);
+    out.into()
 }
 
 /// Writes an answer with a result.
 pub fn write_result(id: &Id, result: &RawJson) -> Bytes {
-    let head = result_head(id);
-    let mut out = BytesMut::with_capacity(head.len() + result.as_bytes().len() + 1);
-    out.extend_from_slice(&head);
+    // Exactly as long as it gets: a buffer with room to spare is shared at the cost of another.
+    let id = id.raw().as_bytes();
+    let mut out =
+        Vec::with_capacity(RESULT_HEAD.len() + id.len() + RESULT.len() + result.as_bytes().len() + 1);
+    out.extend_from_slice(RESULT_HEAD);
+    out.extend_from_slice(id);
+    out.extend_from_slice(RESULT);
     out.extend_from_slice(result.as_bytes());
-    out.extend_from_slice(b"}");
-    out.freeze()
+    out.push(b'}');
+    out.into()
 }
 
 /// Writes an answer with an error; without an id where the request's could not be read.

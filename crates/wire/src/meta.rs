@@ -116,7 +116,6 @@ impl RequestMeta {
         }
         Ok(revision)
     }
-
 }
 
 /// The `_meta` of a request to a server.

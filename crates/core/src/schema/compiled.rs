@@ -4,6 +4,7 @@ use super::coverage::Coverage;
 use super::explain::{MAX_OBJECTIONS, Objection, objection};
 use super::fault::{SchemaFault, shortened};
 use super::pattern::{Patterns, options};
+use super::plain::Plain;
 use super::shape::Shape;
 use super::sound::{Sound, sound};
 use super::{cost, graph, unique};
@@ -15,6 +16,8 @@ use serde_json::Value;
 #[derive(Debug)]
 pub struct PublicSchema {
     shape: Shape,
+    /// What settles most calls at a glance.
+    plain: Option<Plain>,
     validator: Option<Validator>,
     /// The schema itself, kept where the cost of a check depends on the arguments.
     recursive: Option<Value>,
@@ -25,7 +28,8 @@ impl PublicSchema {
     /// Compiles a schema, as far as it can be checked. What it declares is known in any case.
     pub fn compile(schema: &RawJson) -> Self {
         let shape = Shape::of(schema.as_str());
-        let unchecked = |shape, coverage| Self { shape, validator: None, recursive: None, coverage };
+        let unchecked =
+            |shape, coverage| Self { shape, plain: None, validator: None, recursive: None, coverage };
         if shape.says_nothing {
             return unchecked(shape, Coverage::Whole);
         }
@@ -35,8 +39,9 @@ impl PublicSchema {
         };
         match options().with_draft(draft).build(&tree) {
             Ok(validator) => {
+                let plain = Plain::of(&tree);
                 let recursive = (refers && graph::is_recursive(&tree)).then_some(tree);
-                Self { shape, validator: Some(validator), recursive, coverage }
+                Self { shape, plain, validator: Some(validator), recursive, coverage }
             }
             Err(error) => {
                 let fault = SchemaFault::Uncompiled(shortened(&error.masked().to_string(), 160));
@@ -63,6 +68,9 @@ impl PublicSchema {
     /// What the schema objects to in these arguments: nothing, or the first few things.
     pub fn objections(&self, arguments: &RawJson) -> Vec<Objection> {
         let Some(validator) = &self.validator else { return Vec::new() };
+        if self.plain.as_ref().is_some_and(|plain| plain.takes(arguments.as_str())) {
+            return Vec::new();
+        }
         let mut tree = match unique::read(arguments.as_bytes()) {
             Ok(tree) => tree,
             Err(error) => {

@@ -18,6 +18,7 @@ mod keyword;
 mod mend;
 mod pattern;
 mod place;
+mod plain;
 mod shape;
 mod sound;
 mod survey;

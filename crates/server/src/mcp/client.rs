@@ -57,7 +57,10 @@ fn bridged(capabilities: RawJson) -> RawJson {
     }
     let without = edit_object(&capabilities, |key, value| match key {
         "extensions" => {
-            match edit_object(&capabilities.share(value), |name, _| if name == TASKS { Edit::Drop } else { Edit::Keep }) {
+            match edit_object(
+                &capabilities.share(value),
+                |name, _| if name == TASKS { Edit::Drop } else { Edit::Keep },
+            ) {
                 Ok(rest) => Edit::Replace(rest),
                 Err(_) => Edit::Keep,
             }

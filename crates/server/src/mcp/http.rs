@@ -13,6 +13,7 @@ use crate::identify::{Knock, Unidentified};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONTENT_TYPE};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -30,6 +31,9 @@ use toolbooth_wire::envelope::{result_head, write_error, write_result};
 use toolbooth_wire::meta::{RequestMeta, unsupported_version};
 use toolbooth_wire::sse::{KEEP_ALIVE, write_event};
 use toolbooth_wire::{Era, Id, Message, Notification, Revision, mirror, strict};
+
+/// What a body has to be.
+const JSON: &str = "application/json";
 
 /// Serves one request to the endpoint.
 pub async fn serve(door: Arc<Door>, request: Request<Incoming>, persona: Option<&str>) -> Response<Body> {
@@ -67,7 +71,11 @@ fn turned_away(door: &Door, unidentified: &Unidentified, request: &Request<Incom
 async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let json = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    if !json.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("application/json")) {
+    let is_json = |kind: &str| {
+        let start = kind.trim_start().as_bytes().get(..JSON.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(JSON.as_bytes()))
+    };
+    if !json.is_some_and(is_json) {
         let error = RpcError::new(INVALID_REQUEST, "Invalid Request: Content-Type must be application/json");
         return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &error);
     }
@@ -92,7 +100,7 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
         }
     };
     match message {
-        Message::Request(request) => asked(&door, &caller, &head.headers, request).await,
+        Message::Request(request) => asked(&door, &caller, head, request).await,
         Message::Notification(notification) => told(&door, &caller, &head.headers, notification),
         Message::Response(response) => match session_of(&door, &caller, &head.headers) {
             Ok(session) => {
@@ -110,9 +118,10 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
 async fn asked(
     door: &Arc<Door>,
     caller: &Arc<Caller>,
-    headers: &HeaderMap,
+    head: Parts,
     request: toolbooth_wire::Request,
 ) -> Response<Body> {
+    let headers = &head.headers;
     let refuse = |error: RpcError| failure(status_of(&error, Era::Modern), Some(&request.id), &error);
     let meta = match RequestMeta::of(request.params.as_ref()) {
         Ok(meta) => meta,
@@ -132,14 +141,14 @@ async fn asked(
             Ok(client) => client,
             Err(error) => return refuse(error),
         };
-        return begin(door, &client, headers, request, meta).await;
+        return begin(door, &client, head, request, meta).await;
     }
     let session = match session_of(door, caller, headers) {
         Ok(session) => session,
         Err(response) => return *response,
     };
     let client = Client::of_session(session, caller);
-    begin(door, &client, headers, request, meta).await
+    begin(door, &client, head, request, meta).await
 }
 
 fn modern_client(
@@ -159,11 +168,13 @@ fn modern_client(
 async fn begin(
     door: &Arc<Door>,
     client: &Client,
-    headers: &HeaderMap,
+    head: Parts,
     request: toolbooth_wire::Request,
     meta: RequestMeta,
 ) -> Response<Body> {
-    match methods::begin(door, client, &request, meta, Some(headers)).await {
+    let begun = methods::begin(door, client, &request, meta, Some(&head.headers)).await;
+    drop(head);
+    match begun {
         Ok(Begun::Ready(reply)) => json(StatusCode::OK, reply_pieces(&request.id, reply, client.era())),
         Ok(Begun::Ongoing(following)) => follow(*following, client.era(), door.keep_alive).await,
         Ok(Begun::Listen(filter)) => {

@@ -19,8 +19,6 @@ use toolbooth_wire::sse::Decoder;
 
 /// Answers longer than this may be streamed; shorter ones are cheaper to gather.
 const STREAM_FROM_BYTES: u64 = 32 * 1024;
-/// Answers up to this size are copied out of the buffer they were read into.
-const COPIED_UP_TO: usize = 2 * 1024;
 /// How long a long answer may stand still, when nothing else is said.
 const STALL: Duration = Duration::from_secs(30);
 /// How often a broken answer stream is taken up again.
@@ -104,11 +102,9 @@ impl Reader {
         }
         if gathered.is_empty() {
             let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
-            // Most answers are one chunk: no copy for those, unless they are so small that keeping the
-            // connection's buffer, which the next answer could be read into, costs more.
+            // Most answers are one chunk: no copy for those.
             if self.body.is_end_stream() {
-                let small = first.len() <= COPIED_UP_TO;
-                return Ok(if small { Bytes::copy_from_slice(&first) } else { first });
+                return Ok(first);
             }
             let expected = self.length.unwrap_or(first.len() as u64 * 2).min(self.limit as u64);
             gathered.reserve(usize::try_from(expected).unwrap_or(first.len()));
@@ -152,7 +148,7 @@ impl Reader {
         connection: PooledConnection,
     ) -> Result<Received, UpstreamError> {
         if self.is_events {
-            self.receive_events(peer, outbound, link, questions, connection).await
+            Box::pin(self.receive_events(peer, outbound, link, questions, connection)).await
         } else {
             self.receive_json(outbound, connection).await
         }

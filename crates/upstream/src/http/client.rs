@@ -150,6 +150,15 @@ impl Client {
                 },
             }
         }
+        // Boxed, as dialling is rare: every request would carry the room for it.
+        Box::pin(self.send_anew(request)).await
+    }
+
+    /// Sends a request on a new connection.
+    async fn send_anew(
+        self: &Arc<Self>,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, PooledConnection), Failure> {
         let dialled = tokio::time::timeout(self.connect_timeout, self.dial()).await;
         let mut sender = match dialled {
             Ok(sender) => sender.map_err(Failure::NotSent)?,

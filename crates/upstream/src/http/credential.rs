@@ -51,7 +51,8 @@ impl Credential {
             Self::None => {}
             Self::Fixed(name, value) => drop(headers.insert(name, value.clone())),
             Self::OAuth(authorizer) => {
-                if let Some(token) = authorizer.bearer().await
+                // Boxed, as most servers want no token: every call would carry the room for getting one.
+                if let Some(token) = Box::pin(authorizer.bearer()).await
                     && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
                 {
                     value.set_sensitive(true);
@@ -69,7 +70,7 @@ impl Credential {
     /// Answers a challenge; `None` when there is no way to.
     pub async fn challenged(&self, status: u16, challenge: Option<&str>) -> Option<Next> {
         match self {
-            Self::OAuth(authorizer) => match authorizer.challenged(status, challenge).await {
+            Self::OAuth(authorizer) => match Box::pin(authorizer.challenged(status, challenge)).await {
                 Ok(next) => Some(next),
                 Err(error) => {
                     tracing::warn!("authorisation failed: {error}");

@@ -315,7 +315,7 @@ impl HttpPeer {
     ) -> Result<PeerAnswer, UpstreamError> {
         let agreed = self.agreed.load_full();
         let _askable = match outbound.asking {
-            Asking::Allowed => Some(self.expect_questions(outbound.id, link).await),
+            Asking::Allowed => Some(Box::pin(self.expect_questions(outbound.id, link)).await),
             Asking::Refused | Asking::No => None,
         };
         let (response, connection) = self.send(|| self.post(&outbound.text, Some(outbound), &agreed)).await?;
