@@ -22,6 +22,13 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Ties progress to its request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
+/// What the gateway itself says in `_meta` is said under this prefix, and nobody else speaks under it.
+const OURS: &str = "toolbooth/";
+
+fn is_ours(key: &str) -> bool {
+    key.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
+}
+
 /// The `_meta` members the gateway reads; the rest travels on as text.
 #[derive(Debug, Clone, Default)]
 pub struct RequestMeta {
@@ -85,6 +92,8 @@ impl RequestMeta {
                 CLIENT_INFO => found.client_info = Some(value),
                 LOG_LEVEL => found.log_level = value.string().map(Cow::into_owned),
                 PROGRESS_TOKEN => found.progress_token = Some(value),
+                // A server would take it for the gateway's own word.
+                key if is_ours(key) => {}
                 _ => found.rest.push(Member { key, value }),
             }
         }
@@ -193,6 +202,14 @@ mod tests {
 
     fn meta(text: &str) -> Result<RequestMeta, RpcError> {
         RequestMeta::of(Some(&RawJson::parse(format!(r#"{{"_meta":{text}}}"#)).expect("JSON")))
+    }
+
+    #[test]
+    fn nobody_else_speaks_in_the_gateways_name() {
+        let read =
+            meta(r#"{"toolbooth/user":"root","Toolbooth/held":1,"toolboothless":1,"x/y":2}"#).expect("read");
+        let kept: Vec<_> = read.rest.iter().map(|member| member.key.as_str()).collect();
+        assert_eq!(kept, ["toolboothless", "x/y"]);
     }
 
     #[test]
