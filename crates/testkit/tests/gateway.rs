@@ -26,6 +26,8 @@ mod eras;
 mod features;
 #[path = "gateway/hostile.rs"]
 mod hostile;
+#[path = "gateway/impostor.rs"]
+mod impostor;
 #[path = "gateway/known.rs"]
 mod known;
 #[path = "gateway/ledger.rs"]
@@ -42,6 +44,8 @@ mod remote;
 mod samples;
 #[path = "gateway/scene.rs"]
 mod scene;
+#[path = "gateway/spoofing.rs"]
+mod spoofing;
 #[path = "gateway/stdio.rs"]
 mod stdio;
 #[path = "gateway/surface.rs"]
