@@ -16,6 +16,8 @@ mod arguments;
 mod callers;
 #[path = "gateway/cold.rs"]
 mod cold;
+#[path = "gateway/crowd.rs"]
+mod crowd;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]
@@ -40,6 +42,8 @@ mod plans;
 mod reload;
 #[path = "gateway/remote.rs"]
 mod remote;
+#[path = "gateway/rights.rs"]
+mod rights;
 #[path = "gateway/samples.rs"]
 mod samples;
 #[path = "gateway/scene.rs"]

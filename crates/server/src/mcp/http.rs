@@ -3,7 +3,7 @@
 use super::Door;
 use super::client::{Client, modern_facts};
 use super::follow::{Final, Following, Step};
-use super::listen::{Filter, Listening};
+use super::listen::{Filter, Listening, Shown};
 use super::long;
 use super::methods::{self, Begun, Reply};
 use super::session::Session;
@@ -167,7 +167,8 @@ async fn begin(
         Ok(Begun::Ready(reply)) => json(StatusCode::OK, reply_pieces(&request.id, reply, client.era())),
         Ok(Begun::Ongoing(following)) => follow(*following, client.era(), door.keep_alive).await,
         Ok(Begun::Listen(filter)) => {
-            let listening = Listening::open(door, client, filter, Some(request.id.clone())).await;
+            let listening =
+                Listening::open(door, client, shown(headers), filter, Some(request.id.clone())).await;
             events(changes(listening, Some(request.id), door.keep_alive))
         }
         Err(error) => failure(status_of(&error, client.era()), Some(&request.id), &error),
@@ -335,8 +336,13 @@ async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Res
     };
     let ended = session.open_stream();
     let client = Client::of_session(session, caller);
-    let listening = Listening::open(door, &client, Filter::lists(), None).await;
+    let listening = Listening::open(door, &client, shown(headers), Filter::lists(), None).await;
     events(Box::pin(changes(listening, None, door.keep_alive).take_until(Box::pin(ended))))
+}
+
+/// What is kept of a request to find out later who listens.
+fn shown(headers: &HeaderMap) -> Shown {
+    Shown::Headers(headers.clone())
 }
 
 fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {
