@@ -30,6 +30,8 @@ mod features;
 mod hostile;
 #[path = "gateway/impostor.rs"]
 mod impostor;
+#[path = "gateway/kills.rs"]
+mod kills;
 #[path = "gateway/known.rs"]
 mod known;
 #[path = "gateway/ledger.rs"]
