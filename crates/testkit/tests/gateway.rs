@@ -14,6 +14,8 @@ mod approvers;
 mod arguments;
 #[path = "gateway/callers.rs"]
 mod callers;
+#[path = "gateway/catalogues.rs"]
+mod catalogues;
 #[path = "gateway/cold.rs"]
 mod cold;
 #[path = "gateway/crowd.rs"]
@@ -26,6 +28,8 @@ mod ending;
 mod eras;
 #[path = "gateway/features.rs"]
 mod features;
+#[path = "gateway/forgeries.rs"]
+mod forgeries;
 #[path = "gateway/hostile.rs"]
 mod hostile;
 #[path = "gateway/impostor.rs"]

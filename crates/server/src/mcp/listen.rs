@@ -190,9 +190,7 @@ impl Listening {
                 self.hear().await?;
             }
             // With what was heard kept: whoever waits for this may give up at any moment.
-            if self.identify_again().await.is_none() {
-                return None;
-            }
+            self.identify_again().await?;
             while let Some(change) = self.pending.pop_front() {
                 if !self.filter.wants(&change, &self.client, &self.door.engine.catalog()) {
                     continue;
