@@ -115,7 +115,7 @@ async fn a_thousand_interleaved_calls_cross_nobodys_path() {
     let wrong = Mutex::new(Vec::new());
     let call = async |number: usize| {
         let (user, group, client) = &clients[number % clients.len()];
-        let server = if number % 2 == 0 { "shared" } else { group };
+        let server = if number.is_multiple_of(2) { "shared" } else { group };
         let tool = format!("{server}_whoami");
         let note = format!("{user}'s {number}");
         let arguments = json!({ "note": note, "username": PEOPLE[number % 3].0 });

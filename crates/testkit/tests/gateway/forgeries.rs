@@ -1,6 +1,7 @@
 //! Forgeries: ways to spell an identity that is not one's own.
 
 use crate::impostor::VICTIM;
+use toolbooth_testkit::world::http::Headers;
 
 /// Attacks by arguments; `VICTIM` stands for the victim. Each row is tried on every tool at every door.
 pub fn forgeries() -> Vec<(&'static str, String)> {
@@ -89,7 +90,7 @@ pub fn forgeries() -> Vec<(&'static str, String)> {
 }
 
 /// Attacks by the envelope: the text of the params, and headers beside it. `TOOL` stands for the tool's name.
-pub const ENVELOPES: &[(&str, &str, &[(&str, &str)])] = &[
+pub const ENVELOPES: &[(&str, &str, Headers)] = &[
     ("arguments twice", r#""name":"TOOL","arguments":{"note":1},"arguments":{"username":"VICTIM"}"#, &[]),
     (
         "arguments twice, by an escape",

@@ -184,7 +184,8 @@ fn speaks_of(line: &str, user: &str) -> Result<(), String> {
     for (key, value) in &arguments {
         let value = value.get();
         match key.as_str() {
-            "username" | "_atlas_user" if value == json!(user).to_string() => {}
+            "username" | "_atlas_user"
+                if serde_json::from_str::<Value>(value).is_ok_and(|value| value == user) => {}
             "_mcp_data" if value.contains("available_servers") && !value.contains(VICTIM) => {}
             // What lies deeper is data; what else a tool takes is its own business.
             "note" | "o" | "list" | "arguments" | "params" | "_meta" | "__proto__" => {}
