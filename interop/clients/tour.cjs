@@ -41,6 +41,9 @@ async function check(name, body) {
   console.log(JSON.stringify(line));
 }
 
+exports.expect = expect;
+exports.check = check;
+
 /**
  * The whole tour, for a client that has connected. `told` is a list of functions to call when the list of tools
  * changed; `version` and `serverName` are what the handshake said; `options` puts the options of a call where this SDK

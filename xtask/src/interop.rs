@@ -4,6 +4,7 @@
 //! the older revisions and once of the newest; servers that nobody here wrote stand behind another gateway
 //! and have to give right answers. Nothing of theirs may be left running afterwards.
 
+mod approvals;
 mod clients;
 mod inspector;
 mod process;
@@ -20,8 +21,9 @@ use std::path::Path;
 
 type Part = fn(&Setup, &Stage, &mut Report) -> Result<()>;
 
-const PARTS: [(&str, Part); 4] = [
+const PARTS: [(&str, Part); 5] = [
     ("clients", clients::tour),
+    ("approvals", approvals::ask),
     ("inspector", inspector::inspect),
     ("alone", clients::alone),
     ("servers", servers::visit),

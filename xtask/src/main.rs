@@ -3,6 +3,7 @@
 mod bench;
 mod conformance;
 mod interop;
+mod kills;
 mod node;
 mod python;
 mod setup;
@@ -21,6 +22,7 @@ usage: cargo xtask TASK
   setup         install what the tests need of other people's, under .setup
   interop       other people's clients and servers, through the gateway [NAME ...]
   conformance   the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
+  kills         kill the gateway at random moments and check what was promised [COUNT, 200]
   bench         what a call costs, against nginx [--quick] [--full] [--rows 1,2] [--report-only]
   fmt           format the code";
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Some("setup") => setup::run(&root()).map(done),
         Some("interop") => interop::run(&root(), arguments).map(done),
         Some("conformance") => conformance::run(arguments).map(done),
+        Some("kills") => kills::run(&root(), arguments).map(done),
         Some("bench") => bench::run(&root(), arguments).map(done),
         Some("fmt") => format(&root()).map(done),
         Some("help" | "--help" | "-h") => {

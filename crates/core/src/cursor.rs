@@ -267,8 +267,29 @@ fn decoded(spelled: &str) -> Cow<'_, str> {
     }
     match serde_json::from_str::<String>(&format!("\"{spelled}\"")) {
         Ok(text) => Cow::Owned(text),
-        Err(_) => Cow::Borrowed(spelled),
+        Err(_) => Cow::Owned(mended(spelled)),
     }
+}
+
+/// A text with escapes that stand for halves of characters: those are read as what cannot be read, the rest as it is.
+fn mended(spelled: &str) -> String {
+    let mut whole = String::with_capacity(spelled.len());
+    let mut rest = spelled;
+    while let Some(at) = rest.find('\\') {
+        whole.push_str(&rest[..at]);
+        let lengths = [12, 6, 2].into_iter().filter_map(|length| rest.get(at..at + length));
+        let read = |escape: &str| serde_json::from_str::<String>(&format!("\"{escape}\"")).ok();
+        let one = lengths.clone().find_map(|escape| {
+            let text = read(escape)?;
+            (text.chars().count() == 1).then_some((escape.len(), text))
+        });
+        let half = if rest[at..].starts_with("\\u") { 6 } else { 2 };
+        let (length, text) = one.unwrap_or((half, char::REPLACEMENT_CHARACTER.to_string()));
+        whole.push_str(&text);
+        rest = rest.get(at + length..).unwrap_or_default();
+    }
+    whole.push_str(rest);
+    whole
 }
 
 /// The text without these places.
@@ -305,6 +326,18 @@ pub fn cuts(entries: &[Range<usize>], mut goes: impl FnMut(usize) -> bool) -> Ve
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn halves_of_characters_are_read_as_what_cannot_be_read() {
+        let cases = [
+            (r#""\u0061\n\ud83d\ude00""#, "a\n\u{1f600}"),
+            (r#""\ud800\u0075ser\\""#, "\u{fffd}user\\"),
+            (r#""a\udc00\ud800b\ud800""#, "a\u{fffd}\u{fffd}b\u{fffd}"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Cursor::new(text, 0).text(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn entries_go_with_one_comma_and_nothing_else_changes() {

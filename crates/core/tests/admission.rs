@@ -26,6 +26,8 @@ fn catalogues() -> Option<Vec<Listed>> {
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/catalogues/real"),
         PathBuf::from,
     );
+    // The folder may be that of the files, or the one above it.
+    let folder = Some(folder.join("real")).filter(|real| real.is_dir()).unwrap_or(folder);
     let mut listed = Vec::new();
     for file in std::fs::read_dir(folder).ok()? {
         let path = file.ok()?.path();

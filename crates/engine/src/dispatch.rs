@@ -13,6 +13,7 @@ use toolbooth_upstream::connection::{Ask, Connection, Progress, Round};
 use toolbooth_upstream::error::Sent;
 use toolbooth_upstream::peer::Reading;
 use toolbooth_upstream::{CallLink, PeerAnswer, UpstreamError};
+use toolbooth_wire::meta::questions_of_a_server;
 use toolbooth_wire::{Era, RpcError};
 
 /// The most rounds of questions one call may take.
@@ -124,7 +125,7 @@ impl Engine {
             _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
             ResultKind::Finished => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
             ResultKind::InputRequired => Ok(Answer::InputRequired {
-                requests: result.member("inputRequests"),
+                requests: result.member("inputRequests").as_ref().map(questions_of_a_server),
                 state: result.member("requestState"),
                 server: connection.server.clone(),
             }),

@@ -14,8 +14,12 @@ mod approvers;
 mod arguments;
 #[path = "gateway/callers.rs"]
 mod callers;
+#[path = "gateway/catalogues.rs"]
+mod catalogues;
 #[path = "gateway/cold.rs"]
 mod cold;
+#[path = "gateway/crowd.rs"]
+mod crowd;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]
@@ -24,8 +28,14 @@ mod ending;
 mod eras;
 #[path = "gateway/features.rs"]
 mod features;
+#[path = "gateway/forgeries.rs"]
+mod forgeries;
 #[path = "gateway/hostile.rs"]
 mod hostile;
+#[path = "gateway/impostor.rs"]
+mod impostor;
+#[path = "gateway/kills.rs"]
+mod kills;
 #[path = "gateway/known.rs"]
 mod known;
 #[path = "gateway/ledger.rs"]
@@ -38,10 +48,14 @@ mod plans;
 mod reload;
 #[path = "gateway/remote.rs"]
 mod remote;
+#[path = "gateway/rights.rs"]
+mod rights;
 #[path = "gateway/samples.rs"]
 mod samples;
 #[path = "gateway/scene.rs"]
 mod scene;
+#[path = "gateway/spoofing.rs"]
+mod spoofing;
 #[path = "gateway/stdio.rs"]
 mod stdio;
 #[path = "gateway/surface.rs"]

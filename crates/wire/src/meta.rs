@@ -22,6 +22,13 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Ties progress to its request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
+/// What the gateway itself says in `_meta` is said under this prefix, and nobody else speaks under it.
+const OURS: &str = "toolbooth/";
+
+fn is_ours(key: &str) -> bool {
+    key.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
+}
+
 /// The `_meta` members the gateway reads; the rest travels on as text.
 #[derive(Debug, Clone, Default)]
 pub struct RequestMeta {
@@ -85,6 +92,8 @@ impl RequestMeta {
                 CLIENT_INFO => found.client_info = Some(value),
                 LOG_LEVEL => found.log_level = value.string().map(Cow::into_owned),
                 PROGRESS_TOKEN => found.progress_token = Some(value),
+                // A server would take it for the gateway's own word.
+                key if is_ours(key) => {}
                 _ => found.rest.push(Member { key, value }),
             }
         }
@@ -196,6 +205,37 @@ pub fn strip_modern(result: &RawJson) -> RawJson {
     .unwrap_or_else(|_| result.clone())
 }
 
+/// By this a server may name a question of its own; a modern client answers under that name.
+pub const INPUT_KEY: &str = "toolbooth/inputKey";
+
+/// The parameters of a server's question: nothing in them may pass for a question of the gateway's own.
+pub fn of_a_server(params: RawJson) -> RawJson {
+    let text = params.as_bytes();
+    if memchr::memmem::find(text, b"_meta").is_none() && memchr::memchr(b'\\', text).is_none() {
+        return params;
+    }
+    let plain = |meta: &RawJson| {
+        edit_object(meta, |key, _| if is_ours(key) && key != INPUT_KEY { Edit::Drop } else { Edit::Keep })
+    };
+    let edited = edit_object(&params, |key, value| match key {
+        "_meta" => plain(&params.share(value)).map_or(Edit::Keep, Edit::Replace),
+        _ => Edit::Keep,
+    });
+    edited.unwrap_or(params)
+}
+
+/// The questions in a modern server's answer, likewise.
+pub fn questions_of_a_server(requests: &RawJson) -> RawJson {
+    let one = |request: &RawJson| {
+        edit_object(request, |key, value| match key {
+            "params" => Edit::Replace(of_a_server(request.share(value))),
+            _ => Edit::Keep,
+        })
+    };
+    edit_object(requests, |_, request| one(&requests.share(request)).map_or(Edit::Keep, Edit::Replace))
+        .unwrap_or_else(|_| requests.clone())
+}
+
 /// A `_meta` without `io.modelcontextprotocol/*`; `None` when nothing is left.
 pub(crate) fn without_protocol_keys(meta: &RawJson) -> Option<RawJson> {
     let mut kept = 0;
@@ -215,6 +255,38 @@ mod tests {
 
     fn meta(text: &str) -> Result<RequestMeta, RpcError> {
         RequestMeta::of(Some(&RawJson::parse(format!(r#"{{"_meta":{text}}}"#)).expect("JSON")))
+    }
+
+    #[test]
+    fn nobody_else_speaks_in_the_gateways_name() {
+        let read =
+            meta(r#"{"toolbooth/user":"root","Toolbooth/held":1,"toolboothless":1,"x/y":2}"#).expect("read");
+        let kept: Vec<_> = read.rest.iter().map(|member| member.key.as_str()).collect();
+        assert_eq!(kept, ["toolboothless", "x/y"]);
+    }
+
+    #[test]
+    fn a_servers_question_cannot_pass_for_the_gateways_own() {
+        let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
+        let cases = [
+            (
+                r#"{"message":"?","_meta":{"toolbooth/held":"1", "x":1}}"#,
+                r#"{"message":"?","_meta":{ "x":1}}"#,
+            ),
+            (r#"{"_meta":{"toolbooth/inputKey":"name"}}"#, r#"{"_meta":{"toolbooth/inputKey":"name"}}"#),
+            (r#"{"\u005fmeta":{"TOOLBOOTH/held":1}}"#, r#"{"\u005fmeta":{}}"#),
+            (r#"{"message":"toolbooth/held"}"#, r#"{"message":"toolbooth/held"}"#),
+        ];
+        for (given, expected) in cases {
+            let found: serde_json::Value = of_a_server(json(given)).read().expect("JSON");
+            assert_eq!(found, json(expected).read::<serde_json::Value>().expect("JSON"), "{given}");
+            let asked =
+                questions_of_a_server(&json(&format!(r#"{{"q":{{"method":"m","params":{given}}}}}"#)));
+            assert_eq!(
+                asked.at(&["q", "params"]).expect("params").read::<serde_json::Value>().expect("JSON"),
+                found
+            );
+        }
     }
 
     #[test]

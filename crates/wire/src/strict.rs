@@ -86,7 +86,10 @@ impl<'a> Scan<'a> {
     }
 
     fn key(&mut self, spelled: &'a str) -> Result<(), String> {
-        let key = decoded(spelled);
+        let Some(key) = decoded(spelled) else {
+            // Readers differ in what they make of half a character, and with it in which key this is.
+            return Err("a key holds an escape that stands for no character".into());
+        };
         let depth = self.open.len();
         let from = self.open.last().map_or(0, |open| open.keys_from);
         let twice = match self.many.last_mut() {
@@ -124,15 +127,12 @@ fn string_end(bytes: &[u8], mut from: usize) -> Option<usize> {
     }
 }
 
-/// A key as readers see it: two spellings of one key are the same key.
-fn decoded(spelled: &str) -> Cow<'_, str> {
+/// A key as readers see it: two spellings of one key are the same key. Nothing, where it is no text.
+fn decoded(spelled: &str) -> Option<Cow<'_, str>> {
     if !spelled.contains('\\') {
-        return Cow::Borrowed(spelled);
+        return Some(Cow::Borrowed(spelled));
     }
-    match serde_json::from_str::<String>(&format!("\"{spelled}\"")) {
-        Ok(key) => Cow::Owned(key),
-        Err(_) => Cow::Borrowed(spelled),
-    }
+    serde_json::from_str::<String>(&format!("\"{spelled}\"")).ok().map(Cow::Owned)
 }
 
 #[cfg(test)]
@@ -150,6 +150,9 @@ mod tests {
             (r#"{"x":[{"a":1,"\u0061":2}]}"#.to_owned(), Some(INVALID_REQUEST)),
             (r#"{"a\"":1,"a\"":2}"#.to_owned(), Some(INVALID_REQUEST)),
             (r#"{"a":{"b":1},"c":[1],"a":2}"#.to_owned(), Some(INVALID_REQUEST)),
+            (r#"{"\ud800a":1}"#.to_owned(), Some(INVALID_REQUEST)), // Half a character.
+            (r#"{"x":[{"a\udc00\ud800":1}]}"#.to_owned(), Some(INVALID_REQUEST)),
+            (r#"{"\ud83d\ude00":"\ud800"}"#.to_owned(), None), // In a value it is the server's to read.
             (format!("{{{many}\"k3\":2}}"), Some(INVALID_REQUEST)),
             (format!("{{{many}\"z\":2}}"), None),
             (format!("[{{{many}\"z\":2}},{{{many}\"z\":2,\"z\":3}}]"), Some(INVALID_REQUEST)),

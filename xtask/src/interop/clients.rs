@@ -11,14 +11,14 @@ use std::{process::Command, time::Duration};
 const FAREWELL: Duration = Duration::from_secs(20);
 
 /// A client, and the eras it can be told to speak.
-struct Client<'a> {
-    name: &'static str,
-    script: &'static str,
-    runner: Runner<'a>,
-    eras: &'static [&'static str],
+pub(super) struct Client<'a> {
+    pub(super) name: &'static str,
+    pub(super) script: &'static str,
+    pub(super) runner: Runner<'a>,
+    pub(super) eras: &'static [&'static str],
 }
 
-enum Runner<'a> {
+pub(super) enum Runner<'a> {
     Python(&'a Venv),
     Node,
 }
@@ -40,7 +40,7 @@ fn known(setup: &Setup) -> [Client<'_>; 6] {
 }
 
 impl Client<'_> {
-    fn tour(&self, setup: &Setup, stage: &Stage, way: &str, target: &Value) -> Script {
+    pub(super) fn tour(&self, setup: &Setup, stage: &Stage, way: &str, target: &Value) -> Script {
         let era = target["era"].as_str().unwrap_or_default();
         let script = stage.script("clients").join(self.script);
         let mut command = match self.runner {

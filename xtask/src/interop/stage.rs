@@ -130,8 +130,18 @@ impl Stage {
         Ok(json!({ "command": program("toolbooth-fixture")?, "args": ["--stdio", "--era", era] }))
     }
 
+    /// A server that writes each entry it is given into this file.
+    pub fn ledger_entry(&self, file: &Path) -> Result<Value> {
+        Ok(json!({ "command": program("toolbooth-hostile")?, "args": ["ledger", file], "inject": true }))
+    }
+
     /// A gateway that is not started yet, with these servers. No call waits for a person's consent.
-    pub fn gateway(&self, name: &str, mut servers: Value) -> Result<Gateway> {
+    pub fn gateway(&self, name: &str, servers: Value) -> Result<Gateway> {
+        self.gateway_with(name, json!({}), servers)
+    }
+
+    /// The same, with settings of its own.
+    pub fn gateway_with(&self, name: &str, settings: Value, mut servers: Value) -> Result<Gateway> {
         let mark = format!("{name}-{}", std::process::id());
         for entry in servers.as_object_mut().into_iter().flat_map(|entries| entries.values_mut()) {
             entry["requires_consent"] = false.into();
@@ -140,7 +150,9 @@ impl Stage {
             }
         }
         let config = self.file(&format!("{name}.json"));
-        let content = json!({ "exposure": { "mode": "full" }, "servers": servers });
+        let mut content = settings;
+        content["exposure"] = json!({ "mode": "full" });
+        content["servers"] = servers;
         fs::write(&config, format!("{content:#}\n"))?;
         let data = self.file(&format!("{name}-data"));
         Ok(Gateway { program: program("toolbooth")?, name: name.to_owned(), config, data, mark })
@@ -181,6 +193,11 @@ impl Gateway {
     fn arguments(&self) -> [String; 4] {
         let [config, data] = [&self.config, &self.data].map(|path| path.display().to_string());
         ["--config".into(), config, "--data-dir".into(), data]
+    }
+
+    /// The program and the options that every command on this configuration takes.
+    pub fn command(&self) -> Vec<String> {
+        [vec![self.program.display().to_string()], self.arguments().to_vec()].concat()
     }
 
     /// The command of `toolbooth stdio` on this configuration.

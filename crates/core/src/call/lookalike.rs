@@ -2,6 +2,7 @@
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
+use unicode_security::confusable_detection::skeleton as drawn;
 
 /// No argument name is compared further than this.
 const MAX_COMPARED: usize = 256;
@@ -13,20 +14,27 @@ pub(super) fn looks_like(name: &str, other: &str) -> bool {
     if graphic(name) && graphic(other) {
         return name.eq_ignore_ascii_case(other);
     }
-    skeleton(name).eq(skeleton(other))
+    let name = bare(name);
+    // Letters are alike in one case and not in the other: Greek M is, and its small letter is not.
+    [name.clone(), name.to_lowercase()].iter().any(|name| look(name) == look(other))
 }
 
-fn skeleton(text: &str) -> impl Iterator<Item = char> + '_ {
-    text.nfkd()
-        .filter(|c| !is_combining_mark(*c) && !is_invisible(*c))
-        .flat_map(char::to_lowercase)
-        .map(latin)
-        .nfkd()
-        .filter(|c| !is_combining_mark(*c))
-        .take(MAX_COMPARED)
+/// What is left of a text without width, accents and all that shows nothing.
+fn bare(text: &str) -> String {
+    text.nfkd().filter(|c| !is_combining_mark(*c) && !is_invisible(*c)).take(MAX_COMPARED).collect()
 }
 
-/// Characters that show nothing: controls, spaces, joiners, marks of direction, fillers, tags.
+/// How a text is drawn, in small Latin letters as far as it can be; twice, as one look leads to another.
+fn look(text: &str) -> String {
+    let once = |text: &str| -> String {
+        let letters: String = text.chars().map(latin).collect();
+        drawn(&letters).filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase).collect()
+    };
+    once(&once(text))
+}
+
+/// Characters that show nothing, or that some readers leave out: controls, spaces, joiners, marks of direction,
+/// fillers, tags, halves of characters.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || c.is_whitespace()
@@ -34,38 +42,38 @@ fn is_invisible(c: char) -> bool {
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
             | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{fffd}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The Latin letter that a lower-case letter of another script is drawn like.
+/// The Latin letter that a letter is drawn like, where Unicode's own list of look-alikes is silent.
 fn latin(c: char) -> char {
     match c {
-        'а' | 'α' | 'ɑ' => 'a',
-        'Ь' | 'ь' | 'ƅ' => 'b',
-        'с' | 'ϲ' | 'ᴄ' => 'c',
-        'ԁ' | 'ɗ' => 'd',
-        'е' | 'ҽ' | 'ε' | 'є' => 'e',
-        'ɡ' | 'ց' => 'g',
-        'һ' | 'հ' => 'h',
+        'а' | 'α' | 'ɑ' | 'ᴀ' | 'ꭺ' | 'ⲁ' => 'a',
+        'Ь' | 'ь' | 'ƅ' | 'ʙ' => 'b',
+        'с' | 'ϲ' | 'ᴄ' | 'ꮯ' => 'c',
+        'ԁ' | 'ɗ' | 'ᴅ' | 'ꭰ' => 'd',
+        'е' | 'ҽ' | 'ε' | 'є' | 'ᴇ' | 'ⲉ' | 'ꭼ' => 'e',
+        'ɡ' | 'ց' | 'ɢ' | 'ꮐ' => 'g',
+        'һ' | 'հ' | 'ʜ' | 'ꮋ' => 'h',
         'і' | 'ι' | 'ı' | 'ɩ' | 'ӏ' | 'ׁ' => 'i',
-        'ј' | 'ϳ' => 'j',
-        'к' | 'κ' => 'k',
-        'ⅼ' | 'ן' | 'ǀ' => 'l',
-        'м' | 'ᴍ' => 'm',
-        'п' | 'ո' | 'η' => 'n',
+        'ј' | 'ϳ' | 'ᴊ' | 'ꭻ' => 'j',
+        'к' | 'κ' | 'ᴋ' | 'ꮶ' => 'k',
+        'ⅼ' | 'ן' | 'ǀ' | 'ʟ' | 'ꮮ' => 'l',
+        'м' | 'ᴍ' | 'ꮇ' => 'm',
+        'п' | 'ո' | 'η' | 'ɴ' => 'n',
         'о' | 'ο' | 'օ' | 'σ' | 'ᴏ' => 'o',
-        'р' | 'ρ' => 'p',
+        'р' | 'ρ' | 'ᴘ' | 'ꮲ' => 'p',
         'ԛ' => 'q',
-        'г' | 'ᴦ' | 'ꭇ' => 'r',
-        'ѕ' | 'ꜱ' => 's',
-        'т' | 'τ' => 't',
+        'г' | 'ᴦ' | 'ꭇ' | 'ʀ' | 'ꭱ' | 'ꮁ' => 'r',
+        'ѕ' | 'ꜱ' | 'ꮪ' => 's',
+        'т' | 'τ' | 'ᴛ' | 'ꭲ' => 't',
         'υ' | 'ս' | 'ᴜ' | 'ʋ' => 'u',
-        'ν' | 'ѵ' | 'ᴠ' => 'v',
-        'ѡ' | 'ԝ' | 'ᴡ' => 'w',
+        'ν' | 'ѵ' | 'ᴠ' | 'ꮩ' => 'v',
+        'ѡ' | 'ԝ' | 'ᴡ' | 'ꮃ' | 'ꮤ' => 'w',
         'х' | 'χ' => 'x',
-        'у' | 'γ' | 'ү' => 'y',
-        'ᴢ' => 'z',
-        '‐'..='―' | '−' | 'ー' | '╴' | 'ˍ' | '‗' | '﹍'..='﹏' => '_',
+        'у' | 'γ' | 'ү' | 'ʏ' => 'y',
+        'ᴢ' | 'ꮓ' => 'z',
+        '‐'..='―' | '−' | 'ー' | '╴' | 'ˍ' | '‗' | '‿' | '⁀' | '﹍'..='﹏' => '_',
         other => other,
     }
 }
@@ -88,6 +96,14 @@ mod tests {
             ("user\u{ad}name\u{feff}", "username", true),
             ("𝓾𝓼𝓮𝓻𝓷𝓪𝓶𝓮", "username", true),
             ("＿mcp＿data", "_mcp_data", true),
+            ("‿mcp﹎data", "_mcp_data", true),
+            ("ᴜꜱᴇʀɴᴀᴍᴇ", "username", true), // small capitals
+            ("USERNΑΜΕ", "username", true), // Greek capitals, of which one has no small look-alike
+            ("UᏚᎬᎡNᎪᎷᎬ", "username", true), // Cherokee
+            ("uꮪꭼꮁnꭺꮇꭼ", "username", true),
+            ("ꓴꓢꓰꓣꓠꓮꓟꓰ", "username", true),         // Lisu
+            ("սsernⲁmⲉ", "username", true),         // Armenian, Coptic
+            ("\u{fffd}username", "username", true), // half a character, as it is read
             ("user_name", "username", false),
             ("usernames", "username", false),
             ("名前", "username", false),

@@ -122,6 +122,7 @@ fn forged_identities_are_overwritten_wherever_they_are_declared() {
             r#"{"username":"ann"}"#,
         ),
         (open, r#"{"_ATLAS_USER":"root","_atlas_user":"root"}"#, r#"{"username":"ann"}"#),
+        (open, r#"{"\ud800\u0075sername":"root","username\udc00":"root"}"#, r#"{"username":"ann"}"#),
         // Deeper in, a name is only data.
         (open, r#"{"o":{"username":"root"}}"#, r#"{"o":{"username":"root"},"username":"ann"}"#),
         (

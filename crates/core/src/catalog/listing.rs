@@ -1,6 +1,8 @@
 //! Lists as ready bytes: what a client is sent, made once per view.
 
 use bytes::Bytes;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::OnceLock;
 
 /// The lists a client can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,6 +15,9 @@ pub enum ListKind {
 }
 
 impl ListKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
     /// The member of the result that holds the list.
     pub fn member(self) -> &'static str {
         match self {
@@ -29,6 +34,7 @@ impl ListKind {
 pub struct ListBytes {
     /// The pieces, in order.
     pub pieces: Vec<Bytes>,
+    digest: OnceLock<u64>,
 }
 
 /// Lists up to this size are copied into one piece: cheaper to send than many small ones.
@@ -50,6 +56,15 @@ impl ListBytes {
         if size <= ONE_PIECE {
             pieces = vec![Bytes::from(pieces.concat())];
         }
-        Self { pieces }
+        Self { pieces, digest: OnceLock::new() }
+    }
+
+    /// A number that tells this list from others, for as long as the process lives.
+    pub fn digest(&self) -> u64 {
+        *self.digest.get_or_init(|| {
+            let mut hasher = DefaultHasher::new();
+            self.pieces.iter().for_each(|piece| hasher.write(piece));
+            hasher.finish()
+        })
     }
 }

@@ -9,7 +9,7 @@ const READS: &str = "\
     analyse analyze browse calculate check compare count describe diff discover display estimate explain \
     extract fetch filter find get grep has head health identify info inspect is list lookup ls measure \
     peek ping preview query read recall retrieve scan search show stat stats status suggest summarise \
-    summarize tail validate verify view watch whoami";
+    summarize tail validate view whoami";
 
 /// Verbs that change something wherever they stand.
 const WRITES: &str = "\
@@ -148,6 +148,8 @@ mod tests {
             ("redis", "set_key"),
             ("db", "insertRow"),
             ("git", "push"),
+            ("trello", "watch_card"),    // subscribes
+            ("resend", "verify-domain"), // starts a verification
             ("git", "commit"),
             ("github", "merge_pull_request"),
             ("slack", "send_message"),

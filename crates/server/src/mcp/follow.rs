@@ -18,13 +18,11 @@ use toolbooth_upstream::connection::LOG_LEVELS;
 use toolbooth_upstream::{LinkEvent, Question, ResultStream};
 use toolbooth_wire::codes::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError};
 use toolbooth_wire::envelope::{write_notification, write_request};
+use toolbooth_wire::meta::INPUT_KEY;
 use toolbooth_wire::{Era, Id};
 
 /// How long further questions are awaited, so that a modern client gets them together.
 const GATHER: Duration = Duration::from_millis(25);
-
-/// By this a legacy server may name a question; a modern client answers under that name.
-const INPUT_KEY: &str = "toolbooth/inputKey";
 
 /// What comes next.
 #[derive(Debug)]

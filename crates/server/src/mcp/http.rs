@@ -3,7 +3,7 @@
 use super::Door;
 use super::client::{Client, modern_facts};
 use super::follow::{Final, Following, Step};
-use super::listen::{Filter, Listening};
+use super::listen::{Filter, Listening, Shown};
 use super::long;
 use super::methods::{self, Begun, Reply};
 use super::session::Session;
@@ -13,7 +13,6 @@ use crate::identify::{Knock, Unidentified};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONTENT_TYPE};
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -100,7 +99,7 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
         }
     };
     match message {
-        Message::Request(request) => asked(&door, &caller, head, request).await,
+        Message::Request(request) => asked(&door, &caller, &head.headers, request).await,
         Message::Notification(notification) => told(&door, &caller, &head.headers, notification),
         Message::Response(response) => match session_of(&door, &caller, &head.headers) {
             Ok(session) => {
@@ -118,10 +117,9 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
 async fn asked(
     door: &Arc<Door>,
     caller: &Arc<Caller>,
-    head: Parts,
+    headers: &HeaderMap,
     request: toolbooth_wire::Request,
 ) -> Response<Body> {
-    let headers = &head.headers;
     let refuse = |error: RpcError| failure(status_of(&error, Era::Modern), Some(&request.id), &error);
     let meta = match RequestMeta::of(request.params.as_ref()) {
         Ok(meta) => meta,
@@ -141,14 +139,14 @@ async fn asked(
             Ok(client) => client,
             Err(error) => return refuse(error),
         };
-        return begin(door, &client, head, request, meta).await;
+        return begin(door, &client, headers, request, meta).await;
     }
     let session = match session_of(door, caller, headers) {
         Ok(session) => session,
         Err(response) => return *response,
     };
     let client = Client::of_session(session, caller);
-    begin(door, &client, head, request, meta).await
+    begin(door, &client, headers, request, meta).await
 }
 
 fn modern_client(
@@ -168,17 +166,16 @@ fn modern_client(
 async fn begin(
     door: &Arc<Door>,
     client: &Client,
-    head: Parts,
+    headers: &HeaderMap,
     request: toolbooth_wire::Request,
     meta: RequestMeta,
 ) -> Response<Body> {
-    let begun = methods::begin(door, client, &request, meta, Some(&head.headers)).await;
-    drop(head);
-    match begun {
+    match methods::begin(door, client, &request, meta, Some(headers)).await {
         Ok(Begun::Ready(reply)) => json(StatusCode::OK, reply_pieces(&request.id, reply, client.era())),
         Ok(Begun::Ongoing(following)) => follow(*following, client.era(), door.keep_alive).await,
         Ok(Begun::Listen(filter)) => {
-            let listening = Listening::open(door, client, filter, Some(request.id.clone())).await;
+            let listening =
+                Listening::open(door, client, shown(headers), filter, Some(request.id.clone())).await;
             events(changes(listening, Some(request.id), door.keep_alive))
         }
         Err(error) => failure(status_of(&error, client.era()), Some(&request.id), &error),
@@ -346,8 +343,13 @@ async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Res
     };
     let ended = session.open_stream();
     let client = Client::of_session(session, caller);
-    let listening = Listening::open(door, &client, Filter::lists(), None).await;
+    let listening = Listening::open(door, &client, shown(headers), Filter::lists(), None).await;
     events(Box::pin(changes(listening, None, door.keep_alive).take_until(Box::pin(ended))))
+}
+
+/// What is kept of a request to find out later who listens.
+fn shown(headers: &HeaderMap) -> Shown {
+    Shown::Headers(headers.clone())
 }
 
 fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {

@@ -7,7 +7,7 @@ use super::Door;
 use super::client::{Client, modern_facts};
 use super::follow::{Final, Step};
 use super::http::{forget, heed, open_session, reply_pieces};
-use super::listen::{Filter, Listening};
+use super::listen::{Filter, Listening, Shown};
 use super::long::gathered;
 use super::methods::{self, Begun};
 use super::session::Session;
@@ -226,7 +226,9 @@ impl Connection {
             }
             Begun::Listen(filter) => {
                 let token = self.track(&request.id);
-                let listening = Listening::open(&self.door, &client, filter, Some(request.id.clone())).await;
+                let listening =
+                    Listening::open(&self.door, &client, Shown::Socket, filter, Some(request.id.clone()))
+                        .await;
                 self.listen(listening, token).await;
             }
             Begun::Ongoing(following) => {
@@ -277,14 +279,15 @@ impl Connection {
     fn start_listening(self: &Arc<Self>, session: &Arc<Session>, tasks: &mut tokio::task::JoinSet<()>) {
         let connection = self.clone();
         let client = Client {
-            caller: session.caller.clone(), // Only changes are told here, no rights are used.
+            caller: session.caller.clone(),
             facts: session.facts(),
             revision: session.revision,
             session: Some(session.clone()),
         };
         let over = session.over();
         tasks.spawn(async move {
-            let listening = Listening::open(&connection.door, &client, Filter::lists(), None).await;
+            let listening =
+                Listening::open(&connection.door, &client, Shown::Socket, Filter::lists(), None).await;
             connection.listen(listening, over).await;
         });
     }

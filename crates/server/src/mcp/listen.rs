@@ -2,11 +2,15 @@
 
 use super::Door;
 use super::client::Client;
+use crate::identify::Knock;
 use bytes::Bytes;
-use std::collections::HashSet;
+use http::HeaderMap;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, sleep_until};
 use toolbooth_core::catalog::{Catalog, ListKind, ServerCatalog};
 use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
 use toolbooth_core::permission::{Permission, on_server};
@@ -18,6 +22,8 @@ use toolbooth_wire::{Id, RpcError};
 
 /// The most resources one stream may follow.
 const MAX_RESOURCES: usize = 1000;
+/// How long a stream goes on without a look at whether its client may still listen.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Which changes a client wants to hear of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,11 +82,17 @@ impl Filter {
         writer.finish()
     }
 
+    fn wants_list(&self, kind: ListKind) -> bool {
+        match kind {
+            ListKind::Tools => self.tools,
+            ListKind::Prompts => self.prompts,
+            ListKind::Resources | ListKind::Templates => self.resources,
+        }
+    }
+
     fn wants(&self, change: &Change, client: &Client, catalog: &Catalog) -> bool {
         match change {
-            Change::List(ListKind::Tools) => self.tools,
-            Change::List(ListKind::Prompts) => self.prompts,
-            Change::List(ListKind::Resources | ListKind::Templates) => self.resources,
+            Change::List(kind) => self.wants_list(*kind),
             Change::Resource { params, server } => {
                 let uri = params.member("uri");
                 let uri = uri.as_ref().and_then(RawJson::string).unwrap_or_default();
@@ -95,12 +107,27 @@ impl Filter {
     }
 }
 
+/// What a client showed when it opened its stream: it is looked at again, as rights come and go.
+#[derive(Debug, Clone)]
+pub enum Shown {
+    /// The headers of its request.
+    Headers(HeaderMap),
+    /// That it is at the local socket.
+    Socket,
+}
+
 /// A stream of changes for one client.
 #[derive(Debug)]
 pub struct Listening {
     door: Arc<Door>,
     client: Client,
+    shown: Shown,
     filter: Filter,
+    /// The lists as the client may know them, in the order of [`ListKind::ALL`].
+    known: [u64; 4],
+    /// Changes that were heard of and not yet told.
+    pending: VecDeque<Change>,
+    look_again: Instant,
     /// The id of the request that opened it; legacy streams have none.
     id: Option<Id>,
     changes: broadcast::Receiver<Change>,
@@ -111,7 +138,13 @@ pub struct Listening {
 
 impl Listening {
     /// Opens a stream. Resources are subscribed to at their servers.
-    pub async fn open(door: &Arc<Door>, client: &Client, mut filter: Filter, id: Option<Id>) -> Self {
+    pub async fn open(
+        door: &Arc<Door>,
+        client: &Client,
+        shown: Shown,
+        mut filter: Filter,
+        id: Option<Id>,
+    ) -> Self {
         let changes = door.engine.changes();
         let taken_back = door.identity.taken_back();
         let mut subscribed = Vec::new();
@@ -124,13 +157,20 @@ impl Listening {
         let mut listening = Self {
             door: door.clone(),
             client: client.clone(),
+            shown,
             filter,
+            known: [0; 4],
+            pending: VecDeque::new(),
+            look_again: Instant::now() + LOOK_AGAIN,
             id,
             changes,
             taken_back,
             first: None,
             subscribed,
         };
+        for kind in ListKind::ALL {
+            listening.is_other(kind);
+        }
         if listening.id.is_some() {
             let mut params = ObjectWriter::default();
             params.raw("notifications", &listening.filter.acknowledged());
@@ -146,33 +186,81 @@ impl Listening {
             return Some(first);
         }
         loop {
-            let change = tokio::select! {
-                change = self.changes.recv() => change,
+            if self.pending.is_empty() {
+                self.hear().await?;
+            }
+            // With what was heard kept: whoever waits for this may give up at any moment.
+            self.identify_again().await?;
+            while let Some(change) = self.pending.pop_front() {
+                if !self.filter.wants(&change, &self.client, &self.door.engine.catalog()) {
+                    continue;
+                }
+                match &change {
+                    Change::Resource { params, .. } => {
+                        return Some(self.message(change.method(), Some(params.clone())));
+                    }
+                    // What changed may be nothing that this client can see.
+                    Change::List(kind) if self.is_other(*kind) => {
+                        return Some(self.message(change.method(), None));
+                    }
+                    Change::List(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Waits until there may be news; nothing when the stream has to end.
+    async fn hear(&mut self) -> Option<()> {
+        let every_list = || ListKind::ALL.map(Change::List);
+        loop {
+            tokio::select! {
+                change = self.changes.recv() => match change {
+                    Ok(change) => self.pending.push_back(change),
+                    // Too far behind to know what was missed.
+                    Err(RecvError::Lagged(_)) => self.pending.extend(every_list()),
+                    Err(RecvError::Closed) => return None,
+                },
+                () = sleep_until(self.look_again) => self.pending.extend(every_list()),
                 () = self.door.stop.cancelled() => return None,
                 // Whoever lost a credential asks anew, and is let in by another one or not at all.
                 user = self.taken_back.recv() => match user {
                     Ok(user) if *user != *self.client.caller.user => continue,
                     _ => return None,
                 },
-            };
-            match change {
-                Ok(change) if self.filter.wants(&change, &self.client, &self.door.engine.catalog()) => {
-                    let params = match &change {
-                        Change::Resource { params, .. } => Some(params.clone()),
-                        Change::List(_) => None,
-                    };
-                    return Some(self.message(change.method(), params));
-                }
-                Ok(_) => {}
-                // Too far behind to know what was missed: the client looks at its tools anew.
-                Err(RecvError::Lagged(_)) => {
-                    if self.filter.tools {
-                        return Some(self.message("notifications/tools/list_changed", None));
-                    }
-                }
-                Err(RecvError::Closed) => return None,
             }
+            return Some(());
         }
+    }
+
+    /// Finds out who listens, as rights are now; nothing when that is nobody who may.
+    async fn identify_again(&mut self) -> Option<()> {
+        self.look_again = Instant::now() + LOOK_AGAIN;
+        let persona = self.client.caller.persona_name();
+        let knock = match &self.shown {
+            Shown::Headers(headers) => Knock::Http { headers, persona },
+            Shown::Socket => Knock::Socket { persona },
+        };
+        let caller = self.door.identify(knock).await.ok()?;
+        if caller.user != self.client.caller.user {
+            return None;
+        }
+        self.client.caller = match &self.client.session {
+            Some(session) => session.caller_now(&caller),
+            None => caller,
+        };
+        Some(())
+    }
+
+    /// Whether a list that the client wants to hear of is another than it was told of last.
+    fn is_other(&mut self, kind: ListKind) -> bool {
+        if !self.filter.wants_list(kind) {
+            return false;
+        }
+        let digest = self.door.engine.catalog().list(kind, &self.client.caller).digest();
+        let place = ListKind::ALL.iter().position(|other| *other == kind);
+        place
+            .and_then(|place| self.known.get_mut(place))
+            .is_some_and(|known| std::mem::replace(known, digest) != digest)
     }
 
     fn message(&self, method: &str, params: Option<RawJson>) -> Bytes {

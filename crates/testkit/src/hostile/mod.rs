@@ -3,6 +3,7 @@
 //! Plain blocking input and output, no runtime: what misbehaves here does so exactly as written.
 
 mod asking;
+mod catalogue;
 mod family;
 mod gateway;
 mod ledger;
@@ -20,7 +21,8 @@ use wire::{Manner, Temper, Wire, serve};
 pub const LIFETIME: Duration = Duration::from_secs(300);
 
 const MODES: &str = "\
-servers: asks [roots] | dies | echo | env | garbage | grandchildren TOKEN [COUNT] | huge-line | id-confusion |
+servers: asks [roots] | catalogue FILE RECORD | dies | echo | env | garbage | grandchildren TOKEN [COUNT] | huge-line |
+         id-confusion |
          ignores-term | ledger FILE | many-tools [COUNT] | never-answers | silent | slow-start [MS] | stderr-flood [MIB] |
          stops-reading | storm
 others:  reaper … | gateway TOKEN COUNT | lives COUNT | sleeper TOKEN | session-sleeper TOKEN | daemon TOKEN |
@@ -43,6 +45,9 @@ pub fn main() -> ExitCode {
         "daemon" => family::daemonise(text(1)),
         "rabbit" => family::run_away(text(1), number(2, 1000)),
         "asks" => run(asking::Asks::new(text(1)), Manner::Plain),
+        "catalogue" => {
+            run(catalogue::Catalogue::new(text(1).as_ref(), text(2).as_ref()), Manner::Plain);
+        }
         "dies" => run(writing::Dies, Manner::Plain),
         "echo" => run(plain::Echo, Manner::Plain),
         "env" => run(plain::Environment, Manner::Plain),

@@ -56,11 +56,17 @@ pub struct Wire {
     sent: u64,
     /// Messages that came while the server waited for an answer of its own.
     waiting: VecDeque<Value>,
+    line: String,
 }
 
 impl Wire {
     pub fn new(manner: Manner) -> Self {
-        Self { manner, sent: 0, waiting: VecDeque::new() }
+        Self { manner, sent: 0, waiting: VecDeque::new(), line: String::new() }
+    }
+
+    /// The very text of the message read last, with the end of its line.
+    pub fn line(&self) -> &str {
+        &self.line
     }
 
     /// The next message; `None` when the input has ended.
@@ -71,14 +77,14 @@ impl Wire {
         self.read()
     }
 
-    fn read(&self) -> Option<Value> {
+    fn read(&mut self) -> Option<Value> {
         loop {
-            let mut line = String::new();
-            match io::stdin().lock().read_line(&mut line) {
+            self.line.clear();
+            match io::stdin().lock().read_line(&mut self.line) {
                 Ok(0) | Err(_) => return None,
                 Ok(_) => {}
             }
-            if let Ok(message) = serde_json::from_str(&line) {
+            if let Ok(message) = serde_json::from_str(&self.line) {
                 return Some(message);
             }
         }

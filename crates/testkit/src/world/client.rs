@@ -55,7 +55,19 @@ impl Client {
     /// A client of either era at this path, sending these headers from the first request on.
     pub async fn known(era: Era, address: SocketAddr, path: &str, headers: &[(String, String)]) -> Self {
         let revision = if era == Era::Modern { MODERN } else { LEGACY };
-        let mut client = Self::new(era, address, revision, json!({}));
+        Self::showing(revision, address, path, headers, json!({})).await
+    }
+
+    /// A client of any revision that can be asked this much, at this path, sending these headers always.
+    pub async fn showing(
+        revision: &str,
+        address: SocketAddr,
+        path: &str,
+        headers: &[(String, String)],
+        capabilities: Value,
+    ) -> Self {
+        let era = if revision == MODERN { Era::Modern } else { Era::Legacy };
+        let mut client = Self::new(era, address, revision, capabilities);
         client.path = path.to_owned();
         client.headers = headers.to_vec();
         if era == Era::Legacy { client.opened().await } else { client }

@@ -97,6 +97,11 @@ impl Gateway {
         self.ended().await
     }
 
+    /// Waits until it is gone, whoever ended it.
+    pub async fn gone(mut self) -> (ExitStatus, Duration) {
+        self.ended().await
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).expect("process ids are small");

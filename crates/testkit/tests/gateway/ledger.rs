@@ -68,6 +68,14 @@ impl Ledger {
         Self { home, gateway }
     }
 
+    /// Starts the gateway anew after somebody has killed it.
+    pub async fn reborn(self) -> Self {
+        let Self { home, gateway } = self;
+        gateway.gone().await;
+        let gateway = home.start().await;
+        Self { home, gateway }
+    }
+
     /// The user whom the gateway takes this test for.
     pub async fn user(&self) -> String {
         self.gateway.http().get_json("/me").await["user"].as_str().unwrap().to_owned()

@@ -289,7 +289,9 @@ impl HttpPeer {
         let answer = match (request.method.as_str(), link, &self.parts.roots) {
             ("ping", _, _) => Answering::Ready(Ok(RawJson::empty_object())),
             ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
-                Answering::Asked(link.question(&request.method, request.params))
+                Answering::Asked(
+                    link.question(&request.method, request.params.map(toolbooth_wire::meta::of_a_server)),
+                )
             }
             ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
             (method, _, _) => {
