@@ -19,6 +19,7 @@ pub mod permission;
 pub mod persona;
 pub mod plan;
 pub mod redact;
+pub mod result;
 pub mod schema;
 pub mod secret;
 pub mod server;

@@ -1,0 +1,98 @@
+//! One glance at the text of a result: does anything in it need a closer look? One pass, no parsing.
+
+use aho_corasick::AhoCorasick;
+use std::sync::LazyLock;
+
+/// What a glance showed. All false for almost every result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Glance {
+    /// Words of the contract stand in it.
+    pub contract: bool,
+    /// Blocks that carry encoded data may stand in it.
+    pub media: bool,
+    /// A file token of ours may stand in it.
+    pub echo: bool,
+}
+
+impl Glance {
+    /// Whether the result may go on as it is.
+    pub fn is_plain(self) -> bool {
+        self == Self::default()
+    }
+
+    /// What either showed.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            contract: self.contract || other.contract,
+            media: self.media || other.media,
+            echo: self.echo || other.echo,
+        }
+    }
+}
+
+/// Words without which nothing needs to be changed. Keys stand in structured content as `"b64"` and in a text
+/// as `\"b64\"`, so quotes are left out; the kinds of blocks stand in no text with a plain quote behind them.
+const WORDS: [&str; 9] = [
+    "b64",
+    "display",
+    "meta_data",
+    "meta-data",
+    "returned_file",
+    "\"image\"",
+    "\"audio\"",
+    "\"blob\"",
+    super::echo::TOKEN_SIGN,
+];
+/// The first of the words that are not of the contract, and the first that are not of media.
+const MEDIA_FROM: usize = 5;
+const ECHO_FROM: usize = 8;
+
+/// How much of a text must be looked at again when the next part comes: the longest word less one.
+pub const OVERLAP: usize = 13;
+
+static SEARCHER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(WORDS).ok());
+
+/// Looks at a text, or at a part of one.
+pub fn glance(text: &[u8]) -> Glance {
+    let mut seen = Glance::default();
+    let Some(searcher) = &*SEARCHER else {
+        return Glance { contract: true, media: true, echo: true };
+    };
+    for found in searcher.find_iter(text) {
+        match found.pattern().as_usize() {
+            ECHO_FROM.. => seen.echo = true,
+            MEDIA_FROM.. => seen.media = true,
+            _ => seen.contract = true,
+        }
+        if seen.contract && seen.media && seen.echo {
+            break;
+        }
+    }
+    // The contract is an answer with something beside it; without the one the other means nothing.
+    if seen.contract && memchr::memmem::find(text, b"result").is_none() {
+        seen.contract = false;
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_needs_a_look_gets_one() {
+        let cases = [
+            (r#"{"content":[{"type":"text","text":"hello"}]}"#, (false, false, false)),
+            (r#"{"content":[],"structuredContent":{"results":5}}"#, (false, false, false)),
+            (r#"{"content":[{"type":"text","text":"a \"image\" of it"}]}"#, (false, false, false)),
+            (r#"{"content":[{"type": "image","data":"AA=="}]}"#, (false, true, false)),
+            (r#"{"content":[{"type":"text","text":"{\"results\":1,\"b64\":1}"}]}"#, (true, false, false)),
+            (r#"{"content":[{"type":"text","text":"a display"}]}"#, (false, false, false)),
+            (r#"{"content":["?token=v1.k.eyJ1IjoiYW5uIn0.x"]}"#, (false, false, true)),
+        ];
+        for (text, (contract, media, echo)) in cases {
+            assert_eq!(glance(text.as_bytes()), Glance { contract, media, echo }, "{text}");
+        }
+        assert_eq!(WORDS.iter().map(|word| word.len()).max(), Some(OVERLAP));
+    }
+}
