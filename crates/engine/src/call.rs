@@ -81,6 +81,7 @@ impl Engine {
         let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
         run.sealed(&sealed).await?;
         let answer = self.dispatch(&sealed, &providers, round, progress, rounds, reading, link).await?;
+        let answer = self.shape(&sealed, run.id(), answer, link).await?;
         Ok(answer.warning(sealed.warnings()).warning(run.warnings()))
     }
 }

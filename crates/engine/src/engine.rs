@@ -9,6 +9,7 @@ use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing};
 use crate::record::Tally;
 use crate::roster::Roster;
+use crate::shelf::Shelf;
 use crate::state::States;
 use crate::subscriptions::Subscriptions;
 use crate::terms::Terms;
@@ -87,6 +88,7 @@ pub struct Engine {
     states: States,
     parking: ParkingLot,
     pub(crate) subscriptions: Subscriptions,
+    shelf: Shelf,
     /// One reload at a time.
     applying: Mutex<()>,
 }
@@ -149,10 +151,13 @@ impl Engine {
             states: States::new(&key),
             parking: ParkingLot::default(),
             subscriptions: Subscriptions::default(),
+            shelf: Shelf::default(),
             applying: Mutex::new(()),
         });
         tokio::spawn(CatalogKeeper::new(Arc::downgrade(&engine)).run(inbox));
         tokio::spawn(hear(Arc::downgrade(&engine), news));
+        // First, so that no server's tool has the name of one of ours.
+        engine.offer_own_tools().await;
         engine.apply(plans).await?;
         Ok(engine)
     }
@@ -358,6 +363,15 @@ impl Engine {
         self.roster.get().and_then(Weak::upgrade)
     }
 
+    pub(crate) fn shelf(&self) -> &Shelf {
+        &self.shelf
+    }
+
+    /// Where the gateway's own executable is.
+    pub(crate) fn own_executable(&self) -> &std::path::Path {
+        &self.context.surroundings.own_executable
+    }
+
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -373,6 +387,9 @@ impl Engine {
 
     /// Accepts a tool as it is at its first use.
     pub(crate) fn pin_first_use(&self, tool: &Tool) {
+        if tool.server.is_own() {
+            return;
+        }
         if let Some(pin) = self.memory.first_use(tool) {
             let store = self.store.clone();
             tokio::spawn(async move {

@@ -75,6 +75,11 @@ impl Run {
         Ok((run, incoming))
     }
 
+    /// The call.
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
+
     /// The licence of this walk; each is good for one.
     pub(crate) fn licence(&self) -> Option<Licence> {
         self.licence.clone()

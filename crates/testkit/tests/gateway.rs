@@ -38,6 +38,8 @@ mod plans;
 mod reload;
 #[path = "gateway/remote.rs"]
 mod remote;
+#[path = "gateway/results.rs"]
+mod results;
 #[path = "gateway/samples.rs"]
 mod samples;
 #[path = "gateway/scene.rs"]

@@ -56,6 +56,8 @@ pub struct Settings {
     pub lint: Lint,
     /// Bounds on calls, results and requests.
     pub limits: Limits,
+    /// What becomes of results.
+    pub results: Results,
     /// Uploaded files and temporary addresses.
     pub files: Files,
     /// What tools may show in the canvas.
@@ -128,6 +130,7 @@ impl Default for Settings {
             naming: Naming::default(),
             lint: Lint::default(),
             limits: Limits::default(),
+            results: Results::default(),
             files: Files::default(),
             display: Display::default(),
             compliance: Compliance::default(),

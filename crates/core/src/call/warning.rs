@@ -51,7 +51,7 @@ impl Warning {
     }
 
     /// Adds a warning about a file that was not kept, within a bound of its own.
-    pub(crate) fn add_artifact(to: &mut Vec<Self>, name: &str, reason: &str) {
+    pub fn add_artifact(to: &mut Vec<Self>, name: &str, reason: &str) {
         if let Some(Self::MoreArtifacts(count)) = to.last_mut() {
             *count += 1;
         } else if to.len() >= MAX_ARTIFACTS_NAMED {

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 pub struct Glance {
     /// Words of the contract stand in it.
     pub contract: bool,
+    /// The word for an answer stands in it. Looked for only where it matters.
+    pub answer: bool,
     /// Blocks that carry encoded data may stand in it.
     pub media: bool,
     /// A file token of ours may stand in it.
@@ -17,15 +19,22 @@ pub struct Glance {
 impl Glance {
     /// Whether the result may go on as it is.
     pub fn is_plain(self) -> bool {
-        self == Self::default()
+        !self.may_be_contract() && !self.media && !self.echo
     }
 
-    /// What either showed.
-    pub fn or(self, other: Self) -> Self {
+    /// Whether the contract may be meant: it is an answer with something beside it.
+    pub fn may_be_contract(self) -> bool {
+        self.contract && self.answer
+    }
+
+    /// Looks at the next part of a text.
+    pub fn further(self, part: &[u8]) -> Self {
+        let seen = words_of(part);
         Self {
-            contract: self.contract || other.contract,
-            media: self.media || other.media,
-            echo: self.echo || other.echo,
+            contract: self.contract || seen.contract,
+            answer: self.answer || has_answer(part),
+            media: self.media || seen.media,
+            echo: self.echo || seen.echo,
         }
     }
 }
@@ -52,11 +61,20 @@ pub const OVERLAP: usize = 13;
 
 static SEARCHER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(WORDS).ok());
 
-/// Looks at a text, or at a part of one.
+/// Looks at a whole text.
 pub fn glance(text: &[u8]) -> Glance {
+    let seen = words_of(text);
+    Glance { answer: seen.contract && has_answer(text), ..seen }
+}
+
+fn has_answer(text: &[u8]) -> bool {
+    memchr::memmem::find(text, b"result").is_some()
+}
+
+fn words_of(text: &[u8]) -> Glance {
     let mut seen = Glance::default();
     let Some(searcher) = &*SEARCHER else {
-        return Glance { contract: true, media: true, echo: true };
+        return Glance { contract: true, answer: true, media: true, echo: true };
     };
     for found in searcher.find_iter(text) {
         match found.pattern().as_usize() {
@@ -67,10 +85,6 @@ pub fn glance(text: &[u8]) -> Glance {
         if seen.contract && seen.media && seen.echo {
             break;
         }
-    }
-    // The contract is an answer with something beside it; without the one the other means nothing.
-    if seen.contract && memchr::memmem::find(text, b"result").is_none() {
-        seen.contract = false;
     }
     seen
 }
@@ -91,7 +105,8 @@ mod tests {
             (r#"{"content":["?token=v1.k.eyJ1IjoiYW5uIn0.x"]}"#, (false, false, true)),
         ];
         for (text, (contract, media, echo)) in cases {
-            assert_eq!(glance(text.as_bytes()), Glance { contract, media, echo }, "{text}");
+            let seen = glance(text.as_bytes());
+            assert_eq!((seen.may_be_contract(), seen.media, seen.echo), (contract, media, echo), "{text}");
         }
         assert_eq!(WORDS.iter().map(|word| word.len()).max(), Some(OVERLAP));
     }

@@ -39,6 +39,8 @@ pub struct Inspection {
     texts: Vec<(Range<usize>, Contract)>,
     /// The files to keep, in order.
     artifacts: Vec<Artifact>,
+    /// For each block with data, the name of its file as it was offered.
+    media: Vec<String>,
     refused: Vec<Refused>,
     unread: usize,
 }
@@ -57,38 +59,39 @@ pub struct Shaped {
 impl Inspection {
     /// Takes a result apart, as far as the glance says it must be; nothing, if it goes on as it is.
     pub fn of(result: &RawJson, glance: Glance, rules: &Rules<'_>) -> Option<Self> {
-        if !glance.contract && !glance.media {
+        let by_contract = glance.may_be_contract();
+        if !by_contract && !glance.media {
             return None;
         }
         let Look { content, structured } = Look::at(result)?;
-        let structured = structured.filter(|_| glance.contract).and_then(|value| Contract::of(&value));
+        let structured = structured.filter(|_| by_contract).and_then(|value| Contract::of(&value));
         let content = content.unwrap_or_else(RawJson::null);
         let mut found = Self {
             result: result.clone(),
             structured,
             texts: Vec::new(),
             artifacts: Vec::new(),
+            media: Vec::new(),
             refused: Vec::new(),
             unread: 0,
         };
         let mut offered = Vec::new();
         found.offer(found.structured.as_ref().map(files_of), &mut offered);
-        let mut media_seen = 0;
         for (place, block) in blocks_of(&content) {
-            if glance.contract
+            if by_contract
                 && let Some(text) = text_of(&block)
                 && let Some(contract) = Contract::of_text(&text)
             {
                 found.offer(Some(files_of(&contract)), &mut offered);
                 found.texts.push((place, contract));
             } else if glance.media
-                && let Some(media) = media::read(&block, rules.stem, media_seen + 1)
+                && let Some(media) = media::read(&block, rules.stem, found.media.len() + 1)
             {
-                media_seen += 1;
+                found.media.push(media.artifact.name.clone());
                 offered.push(Ok(media.artifact));
             }
         }
-        if found.structured.is_none() && found.texts.is_empty() && media_seen == 0 {
+        if found.structured.is_none() && found.texts.is_empty() && found.media.is_empty() {
             return None;
         }
         found.keep_long_meta(rules, &mut offered);
@@ -150,6 +153,16 @@ impl Inspection {
     /// The files to keep.
     pub fn artifacts(&self) -> &[Artifact] {
         &self.artifacts
+    }
+
+    /// For each block with data, the name under which it was kept.
+    pub fn media_names(&self, outcomes: &[Result<Kept, String>]) -> Vec<Option<String>> {
+        let name = |offered: &String| {
+            // The last of a name is the one that is found by it.
+            let place = self.artifacts.iter().rposition(|artifact| artifact.name == *offered)?;
+            outcomes.get(place)?.as_ref().ok().map(|kept| kept.name.clone())
+        };
+        self.media.iter().map(name).collect()
     }
 
     /// What goes on, now that it is known what became of each file.
