@@ -13,11 +13,12 @@ pub use place::BlobPlace;
 pub use read::BlobStream;
 pub use writer::{BlobWriter, Written};
 
+use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path as BlobPath;
-use object_store::{GetOptions, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::fmt;
 use std::fs::DirBuilder;
 use std::ops::Range;
@@ -95,6 +96,13 @@ impl Blobs {
         }
     }
 
+    /// Whether others write there too.
+    pub fn is_shared(&self) -> bool {
+        match self.place.kind {
+            Kind::Memory | Kind::Disk(_) => false,
+        }
+    }
+
     /// Begins to write a blob. What is not finished is as if it had never been.
     pub async fn writer(&self, id: Uuid) -> Result<BlobWriter, BlobError> {
         Ok(BlobWriter::new(self.store()?.clone(), path_of(id), self.piece_bytes()))
@@ -119,26 +127,24 @@ impl Blobs {
     }
 
     /// Every blob that is there, in portions.
-    pub async fn each(
+    pub fn stored(
         &self,
         portion: usize,
-        mut look: impl AsyncFnMut(Vec<Stored>) -> Result<(), BlobError>,
-    ) -> Result<(), BlobError> {
+    ) -> Result<BoxStream<'static, Result<Vec<Stored>, BlobError>>, BlobError> {
         if let Kind::Disk(folder) = &self.place.kind
             && !folder.exists()
         {
-            return Ok(());
+            return Ok(stream::empty().boxed());
         }
-        let mut found = self.store()?.list(None).try_chunks(portion.max(1));
-        while let Some(portion) = found.next().await {
-            let portion = portion.map_err(|cut_short| cut_short.1)?;
+        let found = self.store()?.list(None).try_chunks(portion.max(1));
+        let read = |portion: Vec<ObjectMeta>| {
             let stored = portion.into_iter().filter_map(|meta| {
                 let id = meta.location.filename()?.parse().ok()?;
                 Some(Stored { id, written_ms: meta.last_modified.timestamp_millis() })
             });
-            look(stored.collect()).await?;
-        }
-        Ok(())
+            stored.collect()
+        };
+        Ok(found.map(move |portion| portion.map(read).map_err(|cut_short| cut_short.1.into())).boxed())
     }
 
     /// Takes away what was begun and never finished, before the process that began it was killed. Only for

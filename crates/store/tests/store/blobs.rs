@@ -52,13 +52,9 @@ async fn read(blobs: &Blobs, id: Uuid, range: Range<u64>) -> Result<Vec<u8>, Blo
 }
 
 async fn listed(blobs: &Blobs) -> Vec<Uuid> {
-    let mut found = Vec::new();
-    let each = blobs.each(2, async |portion| {
-        assert!(portion.len() <= 2);
-        found.extend(portion.into_iter().map(|stored| stored.id));
-        Ok(())
-    });
-    each.await.expect("listed");
+    let portions: Vec<_> = blobs.stored(2).expect("listed").try_collect().await.expect("listed");
+    assert!(portions.iter().all(|portion| portion.len() <= 2));
+    let mut found: Vec<Uuid> = portions.iter().flatten().map(|stored| stored.id).collect();
     found.sort_unstable();
     found
 }
