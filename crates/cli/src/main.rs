@@ -16,6 +16,7 @@ mod progress;
 mod reach;
 mod remote;
 mod render;
+mod room;
 mod terms;
 
 use clap::Parser;

@@ -84,7 +84,8 @@ impl Own {
                 entry.restart = Restart::Never;
             }
         }
-        let engine = gateway::engine_of(&loaded, sources, store, plans).await.map_err(Failure::failed)?;
+        let engine =
+            gateway::engine_of(&loaded, sources, store, plans, None).await.map_err(Failure::failed)?;
         // Nobody else can reach it, and whoever can read the store needs no leave: they are its owner.
         let owner = callers::owner(&loaded).map_err(Failure::usage)?;
         let door = gateway::door(engine.clone(), &loaded.settings, owner, CancellationToken::new());
