@@ -6,6 +6,7 @@ use crate::files::{FileRoom, Files, Grant};
 use crate::keeper::{CatalogKeeper, Part};
 use crate::memory::Memory;
 use crate::newcomers::Newcomers;
+use crate::own::Seats;
 use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing};
 use crate::record::Tally;
@@ -90,6 +91,7 @@ pub struct Engine {
     states: States,
     parking: ParkingLot,
     pub(crate) subscriptions: Subscriptions,
+    own_seats: Seats,
     /// One reload at a time.
     applying: Mutex<()>,
 }
@@ -156,6 +158,7 @@ impl Engine {
             states: States::new(&key),
             parking: ParkingLot::default(),
             subscriptions: Subscriptions::default(),
+            own_seats: Seats::default(),
             applying: Mutex::new(()),
         });
         tokio::spawn(CatalogKeeper::new(Arc::downgrade(&engine)).run(inbox));
@@ -370,6 +373,10 @@ impl Engine {
 
     pub(crate) fn roster(&self) -> Option<Arc<dyn Roster>> {
         self.roster.get().and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn own_seats(&self) -> &Seats {
+        &self.own_seats
     }
 
     /// Where the gateway's own executable is.

@@ -213,7 +213,7 @@ async fn held_back(stream: ResultStream, era: Era, budget: usize, looking: Looki
         return Ok(Came::Plain(ResultStream { length, body: Box::pin(body) }));
     }
     let mut text = BytesMut::with_capacity(total);
-    held.iter().for_each(|chunk| text.extend_from_slice(chunk));
+    held.into_iter().for_each(|chunk| text.extend_from_slice(&chunk));
     let text = text.freeze();
     // The first value; the rest is the end of the envelope.
     let mut reader = serde_json::Deserializer::from_slice(&text);

@@ -121,8 +121,17 @@ impl Catalog {
             return list.clone();
         }
         let mut seen = HashSet::new();
-        let texts: Vec<Bytes> =
-            self.visible(caller).map(|server| text_of(kind, server, caller, &mut seen)).collect();
+        let mut texts: Vec<Bytes> = Vec::with_capacity(self.servers.len());
+        let mut others = false;
+        for server in self.visible(caller) {
+            let text = text_of(kind, server, caller, &mut seen);
+            others |= !text.is_empty() && !server.entry.is_own();
+            texts.push(text);
+        }
+        // The gateway's own tools are of no use to somebody who has no others.
+        if !others {
+            texts.clear();
+        }
         let list = Arc::new(ListBytes::join(kind, texts.iter()));
         if lists.len() >= MAX_VIEWS {
             lists.clear();

@@ -46,10 +46,11 @@ pub(super) fn definition() -> RawJson {
 #[derive(Debug, Clone, Deserialize)]
 struct Wanted {
     name: String,
+    // `5.0` is a whole number to a schema.
     #[serde(default)]
-    offset: Option<u64>,
+    offset: Option<f64>,
     #[serde(default)]
-    limit: Option<u64>,
+    limit: Option<f64>,
     #[serde(default)]
     pattern: Option<String>,
     #[serde(default)]
@@ -69,15 +70,15 @@ impl Engine {
         if wanted.pattern.is_some() && wanted.jq.is_some() {
             return Err("give `pattern` or `jq`, not both".into());
         }
+        let _seat = self.own_seats().reading.acquire().await.map_err(|_| "the gateway stops".to_owned())?;
         let file = self.find(call.caller(), &wanted.name, MAX_FILE).await?;
         let Some((file, bytes)) = file else {
             return Err(format!("there is no file `{}` in this session", wanted.name));
         };
         // What is given fits the budget, whatever was asked for: a character has four bytes at most.
         let most = self.terms().results.budget.map_or(usize::MAX, |Budget { bytes }| (bytes / 4).max(1));
-        let asked = wanted.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_LIMIT);
-        let limit = asked.min(most);
-        let offset = usize::try_from(wanted.offset.unwrap_or(0)).unwrap_or(usize::MAX);
+        let limit = wanted.limit.map_or(DEFAULT_LIMIT, whole).clamp(1, most);
+        let offset = wanted.offset.map_or(0, whole);
         if wanted.is_for_all() && file.mime.starts_with("image/") && file.size_bytes <= MAX_PICTURE {
             return Ok(picture(&file, &bytes));
         }
@@ -96,9 +97,17 @@ impl Engine {
     /// What a filter takes out of a file, as much of it as is needed.
     async fn take_out(&self, filter: &str, bytes: &Bytes, characters: usize) -> Result<Bytes, String> {
         let most = characters.saturating_mul(4).saturating_add(4096);
+        let seat = self.own_seats().filtering.acquire().await;
+        let _seat = seat.map_err(|_| "the gateway stops".to_owned())?;
         let filtered = jq::run(self.own_executable(), filter, bytes.clone(), most).await;
         filtered.map_err(|fault: JqFault| fault.to_string())
     }
+}
+
+/// A number that a schema has found to be whole and not negative.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast ends at the bounds")]
+fn whole(number: f64) -> usize {
+    number as usize
 }
 
 fn read_text(wanted: &Wanted, file: &Kept, bytes: &[u8], offset: usize, limit: usize) -> Told {

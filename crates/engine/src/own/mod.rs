@@ -7,6 +7,7 @@ use crate::answer::{Answer, ResultFacts};
 use crate::engine::Engine;
 use crate::keeper::Part;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
 use toolbooth_core::catalog::Discovery;
 use toolbooth_core::fault::{Blame, Problem};
@@ -18,6 +19,21 @@ use toolbooth_wire::Era;
 
 /// Under what name the gateway stands among the servers.
 const NAME: &str = "_toolbooth";
+
+/// How many of our own tools' calls do something costly at once; others wait for their turn.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    /// With a file in memory.
+    pub(crate) reading: Semaphore,
+    /// With a filter's process beside.
+    pub(crate) filtering: Semaphore,
+}
+
+impl Default for Seats {
+    fn default() -> Self {
+        Self { reading: Semaphore::new(8), filtering: Semaphore::new(2) }
+    }
+}
 
 impl Engine {
     /// Puts the gateway's own tools into the catalog, those that its terms ask for.

@@ -1,12 +1,13 @@
 //! Results as clients meet them: files kept, answers whole, nothing over the budget, nothing lost.
 
+use crate::scene::MOST_MEMORY_MIB;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use toolbooth_testkit::fixture::Era;
 use toolbooth_testkit::world::home::fixture_on_stdio;
 use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Client, Gateway, Home, Told, Upstream};
+use toolbooth_testkit::world::{Client, Gateway, Home, Told, Upstream, eyes};
 
 /// A gateway with a server and a client of each era.
 struct Stage {
@@ -186,6 +187,21 @@ async fn a_text_over_the_budget_is_read_back_whole() {
 }
 
 #[tokio::test]
+async fn a_huge_result_is_kept_within_bounds() {
+    let stage = Stage::open(json!({})).await;
+    let text = "a line of words, and \"quotes\"\n".repeat(20 << 15);
+    for (client, told) in stage.each("take", &json!({ "content": [{ "type": "text", "text": text }] })).await
+    {
+        assert!(told.answer.to_string().len() < 100_000);
+        let name = kept(&told)[0];
+        let end = client.call("artifact_read", json!({ "name": name, "offset": text.len() - 10 })).await;
+        assert_eq!(end.text(), &text[text.len() - 10..]);
+    }
+    let held = eyes::peak_mib(stage.gateway.pid());
+    assert!(held < MOST_MEMORY_MIB, "the gateway held {held} MiB");
+}
+
+#[tokio::test]
 async fn structure_over_the_budget_still_fits_its_schema() {
     let stage = Stage::open(json!({ "limits": { "result_tokens": 2_000 } })).await;
     let rows: Vec<Value> = (0..2_000).map(|n| json!({ "id": n, "text": format!("row {n}") })).collect();
@@ -275,10 +291,10 @@ async fn files_are_of_the_session_that_made_them() {
 async fn the_reader_is_listed_with_a_budget_and_only_then() {
     let stage = Stage::open(json!({})).await;
     for client in &stage.clients {
-        assert!(client.names("tools/list", "tools").await.contains(&"artifact_read".to_owned()));
+        assert!(client.list_text("tools/list").await.contains("\"name\":\"artifact_read\""));
     }
     let lean = Stage::open(json!({ "limits": { "result_tokens": 0 } })).await;
-    assert!(!lean.clients[0].names("tools/list", "tools").await.contains(&"artifact_read".to_owned()));
+    assert!(!lean.clients[0].list_text("tools/list").await.contains("artifact_read"));
     let long = "x".repeat(400_000);
     for (_, told) in lean.each("take", &json!({ "content": [{ "type": "text", "text": long }] })).await {
         assert_eq!(told.text(), long);
