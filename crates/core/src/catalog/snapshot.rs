@@ -55,9 +55,10 @@ impl Catalog {
         self.index.exposed(name)
     }
 
-    /// The tools this caller may use, in the order of the list.
+    /// The tools of servers that this caller may use, in the order of the list. The gateway's own are for models.
     pub fn tools<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Arc<Tool>> {
-        self.visible(caller).flat_map(|server| &server.tools).filter(|tool| granted(on_tool(caller, tool)))
+        let servers = self.visible(caller).filter(|server| !server.entry.is_own());
+        servers.flat_map(|server| &server.tools).filter(|tool| granted(on_tool(caller, tool)))
     }
 
     /// Finds a prompt by its exposed name, or by its own when only one server has it.

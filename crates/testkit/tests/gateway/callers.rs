@@ -327,7 +327,7 @@ async fn a_persona_narrows_every_surface() {
     let half = answers.len() / 2;
     assert_eq!(answers[..half], answers[half..], "forbidden reads like unknown");
     let listed = read(&run(&known.home, &["tools", "list", "--json", "--persona", "dev"], Some(&known.bob)));
-    assert_eq!(listed["tools"].as_array().unwrap().len(), 2, "with the gateway's own");
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 1);
     assert_eq!(
         run(&known.home, &["tools", "list", "--persona", "audit"], Some(&known.bob)).status.code(),
         Some(3)
