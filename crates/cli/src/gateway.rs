@@ -209,7 +209,7 @@ pub async fn engine_of(
     let settings = &loaded.settings;
     let options = Options { naming: naming(settings), max_call: settings.limits.max_call_seconds };
     let terms = terms::terms(settings)?;
-    let room = room::room(settings, address)?;
+    let room = room::room(settings, sources, address)?;
     Engine::start(options, terms, store, room, surroundings(settings, sources), plans).await
 }
 

@@ -5,7 +5,7 @@
 //! milliseconds since 1970: no backend reads a clock.
 
 mod audit;
-mod blobs;
+pub mod blobs;
 mod error;
 mod files;
 mod held;

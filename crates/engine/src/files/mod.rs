@@ -4,11 +4,16 @@
 //! content is in its place before its row is written, and goes after the row: no row is ever without content.
 
 mod address;
+#[cfg(feature = "s3")]
+mod bucket;
 mod grant;
 mod problem;
 #[cfg(test)]
 mod tests;
 mod tidy;
+
+#[cfg(feature = "s3")]
+pub use bucket::open_bucket;
 
 pub use address::{Look, TokenRefusal};
 pub use problem::FileProblem;
@@ -78,7 +83,7 @@ pub struct FileRoom {
 impl FileRoom {
     /// Files that are forgotten with the process, on the usual terms; for tests and trials.
     pub fn in_memory() -> Self {
-        Self { blobs: Blobs::new(toolbooth_store::BlobPlace::Memory), terms: FileTerms::default(), key: None }
+        Self { blobs: Blobs::in_memory(), terms: FileTerms::default(), key: None }
     }
 }
 

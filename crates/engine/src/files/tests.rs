@@ -6,7 +6,7 @@ use futures_util::{TryStreamExt, stream};
 use std::convert::Infallible;
 use toolbooth_core::fault::Fault;
 use toolbooth_core::names::ServerName;
-use toolbooth_store::{BlobPlace, MemoryStore, Retention};
+use toolbooth_store::{MemoryStore, Retention};
 
 struct World {
     store: Arc<dyn Store>,
@@ -15,7 +15,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { store: Arc::new(MemoryStore::new(Retention::default())), blobs: Blobs::new(BlobPlace::Memory) }
+        Self { store: Arc::new(MemoryStore::new(Retention::default())), blobs: Blobs::in_memory() }
     }
 
     /// A gateway on this world's store.

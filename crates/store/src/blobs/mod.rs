@@ -3,11 +3,15 @@
 //! A blob is there whole or not at all: it is written aside and put in its place when it is finished. Nothing
 //! is opened before something is written or read.
 
+#[cfg(feature = "s3")]
+pub mod bucket;
 mod error;
 mod place;
 mod read;
 mod writer;
 
+#[cfg(feature = "s3")]
+pub use bucket::Bucket;
 pub use error::BlobError;
 pub use place::BlobPlace;
 pub use read::BlobStream;
@@ -46,6 +50,8 @@ struct Place {
 enum Kind {
     Memory,
     Disk(PathBuf),
+    #[cfg(feature = "s3")]
+    Bucket,
 }
 
 /// A blob that is there.
@@ -62,17 +68,29 @@ impl fmt::Debug for Blobs {
         f.write_str(match self.place.kind {
             Kind::Memory => "Blobs(memory)",
             Kind::Disk(_) => "Blobs(disk)",
+            #[cfg(feature = "s3")]
+            Kind::Bucket => "Blobs(bucket)",
         })
     }
 }
 
 impl Blobs {
-    /// Blobs at a place.
-    pub fn new(place: BlobPlace) -> Self {
-        match place {
-            BlobPlace::Memory => Self::of(Kind::Memory),
-            BlobPlace::Disk(folder) => Self::of(Kind::Disk(folder)),
-        }
+    /// Blobs in memory.
+    pub fn in_memory() -> Self {
+        Self::of(Kind::Memory)
+    }
+
+    /// Blobs in a folder, which is made when something is written.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self::of(Kind::Disk(folder.into()))
+    }
+
+    /// Blobs in a bucket that is reached by this service.
+    #[cfg(feature = "s3")]
+    pub fn in_bucket(bucket: &Bucket, service: impl bucket::HttpService) -> Result<Self, BlobError> {
+        let store = bucket.open(service)?;
+        let place = Place { kind: Kind::Bucket, opened: OnceLock::from(store) };
+        Ok(Self { place: Arc::new(place) })
     }
 
     fn of(kind: Kind) -> Self {
@@ -86,6 +104,8 @@ impl Blobs {
         let opened: Arc<dyn ObjectStore> = match &self.place.kind {
             Kind::Memory => Arc::new(InMemory::new()),
             Kind::Disk(folder) => Arc::new(on_disk(folder)?),
+            #[cfg(feature = "s3")]
+            Kind::Bucket => return Err(BlobError::Failed),
         };
         Ok(self.place.opened.get_or_init(|| opened))
     }
@@ -93,6 +113,8 @@ impl Blobs {
     fn piece_bytes(&self) -> usize {
         match self.place.kind {
             Kind::Memory | Kind::Disk(_) => DISK_PIECE,
+            #[cfg(feature = "s3")]
+            Kind::Bucket => bucket::PIECE,
         }
     }
 
@@ -100,6 +122,8 @@ impl Blobs {
     pub fn is_shared(&self) -> bool {
         match self.place.kind {
             Kind::Memory | Kind::Disk(_) => false,
+            #[cfg(feature = "s3")]
+            Kind::Bucket => true,
         }
     }
 

@@ -11,6 +11,13 @@ pub enum BlobPlace {
     Memory,
     /// A folder.
     Disk(PathBuf),
+    /// A bucket of S3, or of something that speaks its language.
+    Bucket {
+        /// Its name.
+        name: String,
+        /// What every key in it begins with.
+        prefix: String,
+    },
 }
 
 impl FromStr for BlobPlace {
@@ -20,8 +27,13 @@ impl FromStr for BlobPlace {
         if text == "memory:" {
             return Ok(Self::Memory);
         }
-        if text.starts_with("s3://") {
-            return Err(BlobError::NotBuilt);
+        if let Some(rest) = text.strip_prefix("s3://") {
+            let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+            if name.is_empty() || !name.chars().all(plain) || prefix.contains(['?', '#', '\0']) {
+                return Err(BlobError::BadUrl);
+            }
+            return Ok(Self::Bucket { name: name.to_owned(), prefix: prefix.trim_matches('/').to_owned() });
         }
         let path = text.strip_prefix("file:").ok_or(BlobError::BadUrl)?;
         let path = path.strip_prefix("//").unwrap_or(path);

@@ -13,14 +13,14 @@ macro_rules! blob_contract {
         mod memory {
             $(#[tokio::test]
             async fn $promise() {
-                super::$promise(&super::Blobs::new(super::BlobPlace::Memory)).await;
+                super::$promise(&super::Blobs::in_memory()).await;
             })*
         }
         mod disk {
             $(#[tokio::test]
             async fn $promise() {
                 let folder = tempfile::tempdir().expect("a folder");
-                super::$promise(&super::Blobs::new(super::BlobPlace::Disk(folder.path().join("blobs")))).await;
+                super::$promise(&super::Blobs::in_folder(folder.path().join("blobs"))).await;
             })*
         }
     };
@@ -122,7 +122,7 @@ async fn a_folder_is_made_for_its_owner_when_it_is_needed() {
     use std::os::unix::fs::PermissionsExt;
     let home = tempfile::tempdir().expect("a folder");
     let folder = home.path().join("data/blobs");
-    let blobs = Blobs::new(BlobPlace::Disk(folder.clone()));
+    let blobs = Blobs::in_folder(folder.clone());
     assert_eq!(listed(&blobs).await, Vec::<Uuid>::new());
     assert_eq!(blobs.sweep_unfinished().await, Ok(0));
     assert!(!folder.exists());
@@ -133,7 +133,7 @@ async fn a_folder_is_made_for_its_owner_when_it_is_needed() {
 #[tokio::test]
 async fn what_a_kill_left_unfinished_is_swept() {
     let folder = tempfile::tempdir().expect("a folder");
-    let blobs = Blobs::new(BlobPlace::Disk(folder.path().to_owned()));
+    let blobs = Blobs::in_folder(folder.path());
     let kept = Uuid::now_v7();
     write(&blobs, kept, &content(600_000), 100_000).await;
     let mut writer = blobs.writer(Uuid::now_v7()).await.expect("a writer");
@@ -149,6 +149,8 @@ async fn what_a_kill_left_unfinished_is_swept() {
 #[test]
 fn places_are_named_by_addresses() {
     let disk = |path: &str| Ok(BlobPlace::Disk(path.into()));
+    let bucket =
+        |name: &str, prefix: &str| Ok(BlobPlace::Bucket { name: name.into(), prefix: prefix.into() });
     let cases = [
         ("memory:", Ok(BlobPlace::Memory)),
         ("file:data/blobs", disk("data/blobs")),
@@ -156,6 +158,11 @@ fn places_are_named_by_addresses() {
         ("file:", Err(BlobError::BadUrl)),
         ("file:x?y", Err(BlobError::BadUrl)),
         ("/var/lib/blobs", Err(BlobError::BadUrl)),
+        ("s3://files", bucket("files", "")),
+        ("s3://files/tool/booth/", bucket("files", "tool/booth")),
+        ("s3://", Err(BlobError::BadUrl)),
+        ("s3://a b/c", Err(BlobError::BadUrl)),
+        ("s3://key:secret@files/x", Err(BlobError::BadUrl)),
         ("gs://x", Err(BlobError::BadUrl)),
     ];
     for (text, expected) in cases {
