@@ -9,12 +9,14 @@ mod demo;
 mod exit;
 mod failure;
 mod gateway;
+mod jq_worker;
 mod own;
 mod presence;
 mod progress;
 mod reach;
 mod remote;
 mod render;
+mod room;
 mod terms;
 
 use clap::Parser;
@@ -25,6 +27,10 @@ fn main() -> ExitCode {
     match words.nth(1) {
         // The reaper of a server must be small and single-threaded, so it is told apart before anything starts.
         Some(word) if word == "reaper" => toolbooth_upstream::process::reaper_main(),
+        // So must the child that asks a jq filter: it bounds itself first.
+        Some(word) if word == "jq-worker" => {
+            jq_worker::run(&words.next().unwrap_or_default().to_string_lossy())
+        }
         None => {
             render::print(arguments::WELCOME);
             ExitCode::SUCCESS

@@ -8,7 +8,8 @@ use toolbooth_config::settings::{
 use toolbooth_core::call::Policy;
 use toolbooth_core::call::policy::{self, RuleBook};
 use toolbooth_core::fault::Problem;
-use toolbooth_engine::{Audited, Terms};
+use toolbooth_core::result::Budget;
+use toolbooth_engine::{Audited, Inspecting, ResultTerms, Terms};
 
 /// The terms that the settings name.
 pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
@@ -47,6 +48,13 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
             AuditedCalls::All => Audited::All,
             AuditedCalls::Writes => Audited::Writes,
             AuditedCalls::None => Audited::None,
+        },
+        results: ResultTerms {
+            inspecting: if settings.results.inspect { Inspecting::Yes } else { Inspecting::No },
+            budget: Budget::of_tokens(settings.limits.result_tokens),
+            max_artifacts: usize::try_from(settings.limits.artifacts).unwrap_or(usize::MAX),
+            max_artifact_bytes: settings.limits.artifact_bytes,
+            iframe_hosts: settings.display.iframe_hosts.clone(),
         },
     })
 }

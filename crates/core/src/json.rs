@@ -28,6 +28,13 @@ impl From<serde_json::Error> for JsonError {
 }
 
 impl RawJson {
+    /// Reads the first JSON value of a text; what follows it is not looked at.
+    pub fn first_of(text: impl Into<Bytes>) -> Result<Self, JsonError> {
+        let text = as_text(text.into())?;
+        let value = <&RawValue>::deserialize(&mut serde_json::Deserializer::from_str(&text))?;
+        Ok(Self::part_of(&text, value))
+    }
+
     /// Checks that `text` is one JSON value.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, JsonError> {
         let text = as_text(text.into())?;
@@ -140,7 +147,7 @@ impl RawJson {
         found
     }
 
-    /// Shares the part of this value that a [`pick`](Self::pick) found.
+    /// Shares a part of this value that is a value itself, as a [`pick`](Self::pick) or a cursor finds it.
     pub fn share(&self, part: &str) -> Self {
         Self(self.0.slice_ref(part))
     }

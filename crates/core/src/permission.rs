@@ -63,6 +63,7 @@ pub fn extent(caller: &Caller, server: &ServerEntry) -> Extent {
     match (on_server(caller, server), caller.persona.as_deref()) {
         (Permission::Hidden, _) => Extent::Nothing,
         (Permission::Granted, None) => Extent::Whole,
+        (Permission::Granted, Some(_)) if server.is_own() => Extent::Whole,
         (Permission::Granted, Some(persona)) if persona.takes_whole_server(&server.personas) => Extent::Whole,
         (Permission::Granted, Some(_)) => Extent::Part,
     }

@@ -74,6 +74,8 @@ pub enum Transport {
     WebSocket(Remote),
     /// A server built into this binary, by its name.
     Bundled(String),
+    /// The gateway itself: its own tools run in this process.
+    Own,
 }
 
 /// Where a remote server is.
@@ -266,7 +268,7 @@ impl ServerEntry {
     pub fn with_defaults(name: ServerName, transport: Transport) -> Self {
         let share = match transport {
             Transport::Stdio { .. } | Transport::Bundled(_) => Share::User,
-            Transport::Http(_) | Transport::Sse(_) | Transport::WebSocket(_) => Share::All,
+            Transport::Http(_) | Transport::Sse(_) | Transport::WebSocket(_) | Transport::Own => Share::All,
         };
         Self {
             name,
@@ -290,6 +292,14 @@ impl ServerEntry {
             era: EraChoice::Auto,
             compliance_level: None,
         }
+    }
+}
+
+impl ServerEntry {
+    /// Whether it is the gateway itself. Its tools give a caller nothing but what is the caller's already, so
+    /// nobody is asked about them and no persona takes them away.
+    pub fn is_own(&self) -> bool {
+        self.transport == Transport::Own
     }
 }
 

@@ -136,7 +136,7 @@ impl Answer {
         if let Self::Result { warnings, .. } = &mut self
             && !about.is_empty()
         {
-            *warnings = about.to_vec();
+            warnings.extend_from_slice(about);
         }
         self
     }

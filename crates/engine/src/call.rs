@@ -62,7 +62,10 @@ impl Engine {
             // The terms of this moment: while a person was asked, others may have come into force.
             let judgement = judge(draft, &self.terms().policies)?;
             match judgement {
-                Judgement::Run(judged) => break self.seal(judged)?,
+                Judgement::Run(judged) => {
+                    run.grant_files(judged.draft()).await;
+                    break self.seal(judged, run.id(), run.grant())?;
+                }
                 Judgement::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
                 Judgement::Ask(waiting) => {
                     let asked = Box::pin(self.ask_person(waiting, progress, patience, link)).await?;
@@ -81,6 +84,7 @@ impl Engine {
         let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
         run.sealed(&sealed).await?;
         let answer = self.dispatch(&sealed, &providers, round, progress, rounds, reading, link).await?;
+        let answer = self.shape(&sealed, run.id(), answer, link).await?;
         Ok(answer.warning(sealed.warnings()).warning(run.warnings()))
     }
 }

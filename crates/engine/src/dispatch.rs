@@ -2,6 +2,7 @@
 
 use crate::answer::{Answer, ResultKind, ResultLook};
 use crate::engine::Engine;
+use crate::terms::Inspecting;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -42,6 +43,12 @@ impl Engine {
         reading: Reading,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
+        if call.tool().server.is_own() {
+            return Box::pin(self.run_own(call)).await;
+        }
+        if self.terms().results.inspecting == Inspecting::Yes {
+            link.read_updates();
+        }
         let mut last = None;
         for provider in providers {
             // Pinned here: handed on by value, the whole attempt would be copied at every step.

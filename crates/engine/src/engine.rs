@@ -2,9 +2,11 @@
 
 use crate::cached;
 use crate::changes::Change;
+use crate::files::{FileRoom, Files, Grant};
 use crate::keeper::{CatalogKeeper, Part};
 use crate::memory::Memory;
 use crate::newcomers::Newcomers;
+use crate::own::Seats;
 use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing};
 use crate::record::Tally;
@@ -19,9 +21,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::call::inject::{Identity, McpData};
+use toolbooth_core::call::inject::{FileBook, Files as FileNames, Identity, McpData, NoFiles};
 use toolbooth_core::call::{CallFault, Injector, Judged, Moment, Sealed, seal};
 use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
+use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_store::{Store, StoreError};
@@ -83,10 +86,12 @@ pub struct Engine {
     roster: OnceLock<Weak<dyn Roster>>,
     blank_call: AuditEntry,
     injectors: Vec<Box<dyn Injector>>,
+    files: Arc<Files>,
     tally: Arc<Tally>,
     states: States,
     parking: ParkingLot,
     pub(crate) subscriptions: Subscriptions,
+    own_seats: Seats,
     /// One reload at a time.
     applying: Mutex<()>,
 }
@@ -116,10 +121,13 @@ impl Engine {
         options: Options,
         terms: Terms,
         store: Arc<dyn Store>,
+        room: FileRoom,
         surroundings: Surroundings,
         plans: Vec<ServerPlan>,
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<Arc<Self>, Problem> {
         let memory = Memory::load(&*store).await?;
+        let files = Files::open(room, store.clone()).await?;
+        let file_names = FileNames::new(files.terms().unknown);
         let key = store.get_or_create_secret("request-state-key", &random_key).await?;
         let key: [u8; 32] = key.try_into().unwrap_or([0; 32]);
         let (events, news) = mpsc::channel(1024);
@@ -144,15 +152,19 @@ impl Engine {
             waiting_room: Arc::default(),
             roster: OnceLock::new(),
             blank_call: AuditEntry::new(0, "call", "", ""),
-            injectors: vec![Box::new(Identity), Box::new(McpData::default())],
+            injectors: vec![Box::new(Identity), Box::new(McpData::default()), Box::new(file_names)],
+            files,
             tally: Arc::default(),
             states: States::new(&key),
             parking: ParkingLot::default(),
             subscriptions: Subscriptions::default(),
+            own_seats: Seats::default(),
             applying: Mutex::new(()),
         });
         tokio::spawn(CatalogKeeper::new(Arc::downgrade(&engine)).run(inbox));
         tokio::spawn(hear(Arc::downgrade(&engine), news));
+        // First, so that no server's tool has the name of one of ours.
+        engine.offer_own_tools().await;
         engine.apply(plans).await?;
         Ok(engine)
     }
@@ -324,6 +336,11 @@ impl Engine {
         &self.store
     }
 
+    /// Files of callers.
+    pub fn files(&self) -> &Arc<Files> {
+        &self.files
+    }
+
     /// How calls ended.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.tally
@@ -358,6 +375,15 @@ impl Engine {
         self.roster.get().and_then(Weak::upgrade)
     }
 
+    pub(crate) fn own_seats(&self) -> &Seats {
+        &self.own_seats
+    }
+
+    /// Where the gateway's own executable is.
+    pub(crate) fn own_executable(&self) -> &std::path::Path {
+        &self.context.surroundings.own_executable
+    }
+
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -373,6 +399,9 @@ impl Engine {
 
     /// Accepts a tool as it is at its first use.
     pub(crate) fn pin_first_use(&self, tool: &Tool) {
+        if tool.server.is_own() {
+            return;
+        }
         if let Some(pin) = self.memory.first_use(tool) {
             let store = self.store.clone();
             tokio::spawn(async move {
@@ -384,10 +413,16 @@ impl Engine {
     }
 
     /// Stage 6: supplies what is the gateway's to give, by the catalog of this moment.
-    pub(crate) fn seal(&self, judged: Judged) -> Result<Sealed, CallFault> {
+    pub(crate) fn seal(
+        &self,
+        judged: Judged,
+        call: uuid::Uuid,
+        grant: Option<&Grant>,
+    ) -> Result<Sealed, CallFault> {
         let catalog = self.catalog();
-        let call_id = || uuid::Uuid::now_v7().to_string();
-        seal(judged, &self.injectors, &Moment { catalog: &catalog, call_id: &call_id })
+        let call_id = || call.to_string();
+        let files: &dyn FileBook = grant.map_or(&NoFiles, |grant| grant);
+        seal(judged, &self.injectors, &Moment { catalog: &catalog, call_id: &call_id, files })
     }
 
     /// Ends every server and flushes the store.
@@ -403,7 +438,7 @@ impl Engine {
     }
 }
 
-fn random_key() -> Vec<u8> {
+pub(crate) fn random_key() -> Vec<u8> {
     let mut key = vec![0_u8; 32];
     // Without randomness there is no key; a state then never opens, which is safe.
     let _ = getrandom::fill(&mut key);

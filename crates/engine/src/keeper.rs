@@ -7,7 +7,9 @@ use crate::engine::{Engine, Managed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, oneshot};
-use toolbooth_core::catalog::{Catalog, Discovery, ListKind, Offer, ServerCatalog, admit};
+use toolbooth_core::catalog::{
+    Catalog, Discovery, ListKind, Naming, NamingStyle, Offer, ServerCatalog, admit,
+};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::server::ServerEntry;
 use toolbooth_store::DiscoveryRecord;
@@ -19,6 +21,8 @@ pub(crate) enum Part {
     Discovered { server: ServerName, discovery: Box<Discovery>, era: Era },
     /// What a server offered last time, until it is up.
     Cached { entry: Arc<ServerEntry>, discovery: Discovery },
+    /// What the gateway itself offers.
+    Own { entry: Arc<ServerEntry>, discovery: Discovery },
     /// A server is no longer configured, or not to run.
     Gone(ServerName),
     /// Several at once, published together.
@@ -35,7 +39,7 @@ impl Part {
     fn size(&self) -> usize {
         match self {
             Self::Discovered { discovery, .. } => discovery.tools.len(),
-            Self::Cached { discovery, .. } => discovery.tools.len(),
+            Self::Cached { discovery, .. } | Self::Own { discovery, .. } => discovery.tools.len(),
             Self::Gone(_) => 0,
             Self::Many(parts) => parts.iter().map(Self::size).sum(),
             Self::Then(part, _) => part.size(),
@@ -87,7 +91,9 @@ impl CatalogKeeper {
     fn take(&mut self, part: Part, engine: &Arc<Engine>, waiting: &mut Vec<oneshot::Sender<()>>) {
         match part {
             Part::Gone(name) => drop(self.parts.remove(&name)),
-            Part::Cached { entry, discovery } => self.admit(&entry, &discovery, engine),
+            Part::Cached { entry, discovery } | Part::Own { entry, discovery } => {
+                self.admit(&entry, &discovery, engine);
+            }
             Part::Discovered { server, discovery, era } => {
                 let entry = match engine.servers().get(&server) {
                     Some(Managed::Running { server, .. }) => server.entry.clone(),
@@ -115,7 +121,10 @@ impl CatalogKeeper {
                     && others.iter().any(|part| part.entry.name == tool.server.name)
             })
         };
-        let part = admit(entry, discovery, &engine.options().naming, &taken);
+        // Models know the gateway's own tools by their plain names.
+        let own = Naming { style: NamingStyle::Bare, ..engine.options().naming };
+        let naming = if entry.is_own() { &own } else { &engine.options().naming };
+        let part = admit(entry, discovery, naming, &taken);
         for aside in part.set_aside.iter().take(20) {
             if aside.kind == "schema" {
                 tracing::info!(server.name = %entry.name, "tool `{}` of `{}` is {}", aside.name, entry.name, aside.reason);

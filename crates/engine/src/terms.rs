@@ -3,6 +3,7 @@
 use std::time::Duration;
 use toolbooth_core::call::Policy;
 use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::result::Budget;
 
 /// What the configuration says about judging and asking. A reload replaces it whole.
 pub struct Terms {
@@ -16,6 +17,44 @@ pub struct Terms {
     pub approvers: Vec<String>,
     /// Which calls leave a row in the audit.
     pub audited: Audited,
+    /// What becomes of results.
+    pub results: ResultTerms,
+}
+
+/// What becomes of results.
+#[derive(Debug, Clone)]
+pub struct ResultTerms {
+    /// Whether they are looked into.
+    pub inspecting: Inspecting,
+    /// How long they may be.
+    pub budget: Option<Budget>,
+    /// The most files of one call.
+    pub max_artifacts: usize,
+    /// The most bytes of them together.
+    pub max_artifact_bytes: u64,
+    /// Hosts whose pages may stand in a frame.
+    pub iframe_hosts: Vec<String>,
+}
+
+/// Whether results are looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inspecting {
+    /// Files in them are kept, and what the contract keeps from models is taken out.
+    Yes,
+    /// They are passed on as they are.
+    No,
+}
+
+impl Default for ResultTerms {
+    fn default() -> Self {
+        Self {
+            inspecting: Inspecting::Yes,
+            budget: Budget::of_tokens(25_000),
+            max_artifacts: 50,
+            max_artifact_bytes: 100 << 20,
+            iframe_hosts: Vec::new(),
+        }
+    }
 }
 
 /// Which calls leave a row in the audit. Decisions always do.
@@ -38,6 +77,7 @@ impl Default for Terms {
             wait: Duration::from_secs(50),
             approvers: Vec::new(),
             audited: Audited::All,
+            results: ResultTerms::default(),
         }
     }
 }

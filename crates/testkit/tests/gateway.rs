@@ -28,6 +28,8 @@ mod ending;
 mod eras;
 #[path = "gateway/features.rs"]
 mod features;
+#[path = "gateway/files.rs"]
+mod files;
 #[path = "gateway/forgeries.rs"]
 mod forgeries;
 #[path = "gateway/hostile.rs"]
@@ -48,6 +50,8 @@ mod plans;
 mod reload;
 #[path = "gateway/remote.rs"]
 mod remote;
+#[path = "gateway/results.rs"]
+mod results;
 #[path = "gateway/rights.rs"]
 mod rights;
 #[path = "gateway/samples.rs"]

@@ -8,11 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use tokio::sync::oneshot;
 use toolbooth_core::json::RawJson;
+use toolbooth_core::result::{Artifact, echo, update};
 use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
 
 /// How many events wait for a slow client before progress is dropped.
 const BACKLOG: usize = 64;
+/// How much is set aside of the files that come with updates.
+const MAX_UPDATE_FILES: usize = 64;
+const MAX_UPDATE_BYTES: u64 = 64 << 20;
 
 /// Something a server said or asked during a call.
 #[derive(Debug)]
@@ -71,6 +75,10 @@ struct Shared {
     waker: AtomicWaker,
     nobody_listens: AtomicBool,
     signs: Signs,
+    /// Whether updates in progress messages are read.
+    reads_updates: AtomicBool,
+    /// Files that came with updates.
+    artifacts: Mutex<Vec<Artifact>>,
 }
 
 impl Shared {
@@ -172,12 +180,44 @@ impl CallLink {
     /// Passes progress on. A client that does not keep up loses progress, never the result.
     pub fn progress(&self, params: RawJson) {
         self.shared.signs.progress.fetch_add(1, Ordering::Relaxed);
-        let _ = self.shared.send(LinkEvent::Progress(params));
+        let params = self.updated(params);
+        let _ = self.shared.send(LinkEvent::Progress(clean(params)));
+    }
+
+    /// From now on updates in progress messages are read, and the files in them set aside.
+    pub fn read_updates(&self) {
+        self.shared.reads_updates.store(true, Ordering::Relaxed);
+    }
+
+    /// The files that came with updates so far.
+    pub fn take_artifacts(&self) -> Vec<Artifact> {
+        // Almost no call has any: no lock for those.
+        if self.progress_seen() == 0 {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.shared.artifacts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn updated(&self, params: RawJson) -> RawJson {
+        if !self.shared.reads_updates.load(Ordering::Relaxed) {
+            return params;
+        }
+        let Some(update) = update::read(&params) else { return params };
+        let mut artifacts = self.shared.artifacts.lock().unwrap_or_else(PoisonError::into_inner);
+        let held: u64 = artifacts.iter().map(|artifact| artifact.content.size()).sum();
+        let mut room = MAX_UPDATE_BYTES.saturating_sub(held);
+        for artifact in update.artifacts {
+            if artifacts.len() < MAX_UPDATE_FILES && artifact.content.size() <= room {
+                room -= artifact.content.size();
+                artifacts.push(artifact);
+            }
+        }
+        update.params
     }
 
     /// Passes a log message on, likewise.
     pub fn log(&self, params: RawJson) {
-        let _ = self.shared.send(LinkEvent::Log(params));
+        let _ = self.shared.send(LinkEvent::Log(clean(params)));
     }
 
     /// Puts a question to the client at once, so that questions keep their order; the answer is awaited later.
@@ -203,4 +243,9 @@ impl CallLink {
     pub async fn ask(&self, method: &str, params: Option<RawJson>) -> Result<RawJson, RpcError> {
         self.question(method, params).answer().await
     }
+}
+
+/// A file token that a server sends back goes no further.
+fn clean(params: RawJson) -> RawJson {
+    echo::redacted(&params).unwrap_or(params)
 }

@@ -102,6 +102,12 @@ impl Surroundings {
                 };
                 self.start(request, launch)
             }
+            Transport::Own => Err(UpstreamError::NotConnected {
+                server: entry.name.to_string(),
+                state: "own",
+                reason: "the gateway runs its own tools itself".into(),
+                retry_in: None,
+            }),
             Transport::Bundled(name) => {
                 let launch = Launch {
                     command: SecretText::plain(self.own_executable.to_string_lossy()),

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 pub enum Depth {
     /// Routing, who calls, policies, arguments, figures.
     Lean,
-    /// That, and a row in the audit for every call: what a gateway does unless told otherwise.
+    /// That, a row in the audit for every call, and a look into every result: what a gateway does unless told
+    /// otherwise.
     Full,
 }
 

@@ -145,8 +145,14 @@ impl<'a> Stage<'a> {
         servers: &Value,
     ) -> Result<Vec<OsString>> {
         let config = folder.join("toolbooth.json");
-        let calls = if self.depth == Depth::Lean { "none" } else { "all" };
-        fs::write(&config, json!({ "servers": servers, "audit": { "calls": calls } }).to_string())?;
+        let mut settings = match self.depth {
+            Depth::Lean => json!({ "audit": { "calls": "none" }, "limits": { "result_tokens": 0 },
+                "results": { "inspect": false } }),
+            // A budget that every result of the bench fits into: they are looked into, and passed on.
+            Depth::Full => json!({ "limits": { "result_tokens": 1_000_000 } }),
+        };
+        settings["servers"] = servers.clone();
+        fs::write(&config, settings.to_string())?;
         let words: [&std::ffi::OsStr; 8] = [
             self.programs.toolbooth.as_ref(),
             "serve".as_ref(),

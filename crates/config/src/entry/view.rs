@@ -126,6 +126,7 @@ fn transport_view(transport: &Transport, reveal: Reveal) -> Json {
         Transport::Sse(place) => remote("sse", place),
         Transport::WebSocket(place) => remote("ws", place),
         Transport::Bundled(name) => json!({ "bundled": name }),
+        Transport::Own => json!({ "transport": "own" }),
     }
 }
 

@@ -10,7 +10,7 @@ use toolbooth_core::secret::SecretText;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Tokens of a result that reach the model; the rest becomes an artifact.
+    /// Tokens of a result that reach the model; a longer one becomes an artifact. 0 means any.
     pub result_tokens: u32,
     /// The longest a call may take, progress included.
     #[serde(with = "seconds")]
@@ -59,6 +59,20 @@ impl Default for Limits {
             tools_per_server: 10_000,
             sessions: 10_000,
         }
+    }
+}
+
+/// What becomes of results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Results {
+    /// Whether they are looked into: files in them are kept, and what the contract keeps from models is taken out.
+    pub inspect: bool,
+}
+
+impl Default for Results {
+    fn default() -> Self {
+        Self { inspect: true }
     }
 }
 

@@ -7,6 +7,7 @@ use super::warning::Warning;
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::Tool;
 use crate::json::{Member, RawJson, with_members};
+use crate::result::echo;
 use std::fmt;
 use std::sync::Arc;
 
@@ -44,6 +45,11 @@ impl Sealed {
     /// The caller's own arguments: what events, audit rows and notes may show.
     pub fn public_arguments(&self) -> &RawJson {
         &self.public
+    }
+    /// Whether the right to fetch a file goes along.
+    pub fn carries_file_token(&self) -> bool {
+        self.tool.injected.as_ref().is_some_and(|injected| !injected.files.is_empty())
+            && echo::redacted(&self.arguments).is_some()
     }
     /// What was left out of the caller's arguments.
     pub fn warnings(&self) -> &[Warning] {

@@ -20,7 +20,23 @@ pub enum Warning {
     Edited(String),
     /// There were more.
     More(usize),
+    /// A file that the tool returned was not kept.
+    Artifact {
+        /// Its name, or its place.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// More files were not kept.
+    MoreArtifacts(usize),
+    /// What the tool wants shown is not shown, and why.
+    Display(String),
+    /// The result is longer than its budget and could not be kept aside, and why.
+    NotKept(String),
 }
+
+/// The most refused files that are named.
+const MAX_ARTIFACTS_NAMED: usize = 128;
 
 impl Warning {
     /// Adds a warning about an argument, within the bound.
@@ -31,6 +47,17 @@ impl Warning {
             to.push(Self::More(1));
         } else {
             to.push(make(shortened(argument, 64)));
+        }
+    }
+
+    /// Adds a warning about a file that was not kept, within a bound of its own.
+    pub fn add_artifact(to: &mut Vec<Self>, name: &str, reason: &str) {
+        if let Some(Self::MoreArtifacts(count)) = to.last_mut() {
+            *count += 1;
+        } else if to.len() >= MAX_ARTIFACTS_NAMED {
+            to.push(Self::MoreArtifacts(1));
+        } else {
+            to.push(Self::Artifact { name: shortened(name, 100), reason: shortened(reason, 200) });
         }
     }
 }
@@ -47,6 +74,12 @@ impl fmt::Display for Warning {
             }
             Self::Edited(arguments) => write!(f, "approved with other arguments: {arguments}"),
             Self::More(count) => write!(f, "{count} more arguments were dropped"),
+            Self::Artifact { name, reason } => write!(f, "artifact {name:?} was refused: {reason}"),
+            Self::MoreArtifacts(count) => write!(f, "{count} more artifacts were refused"),
+            Self::Display(reason) => write!(f, "the display hints were dropped: {reason}"),
+            Self::NotKept(reason) => {
+                write!(f, "the result is over its budget but could not be kept aside: {reason}")
+            }
         }
     }
 }

@@ -55,9 +55,10 @@ impl Catalog {
         self.index.exposed(name)
     }
 
-    /// The tools this caller may use, in the order of the list.
+    /// The tools of servers that this caller may use, in the order of the list. The gateway's own are for models.
     pub fn tools<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Arc<Tool>> {
-        self.visible(caller).flat_map(|server| &server.tools).filter(|tool| granted(on_tool(caller, tool)))
+        let servers = self.visible(caller).filter(|server| !server.entry.is_own());
+        servers.flat_map(|server| &server.tools).filter(|tool| granted(on_tool(caller, tool)))
     }
 
     /// Finds a prompt by its exposed name, or by its own when only one server has it.
@@ -121,8 +122,17 @@ impl Catalog {
             return list.clone();
         }
         let mut seen = HashSet::new();
-        let texts: Vec<Bytes> =
-            self.visible(caller).map(|server| text_of(kind, server, caller, &mut seen)).collect();
+        let mut texts: Vec<Bytes> = Vec::with_capacity(self.servers.len());
+        let mut others = false;
+        for server in self.visible(caller) {
+            let text = text_of(kind, server, caller, &mut seen);
+            others |= !text.is_empty() && !server.entry.is_own();
+            texts.push(text);
+        }
+        // The gateway's own tools are of no use to somebody who has no others.
+        if !others {
+            texts.clear();
+        }
         let list = Arc::new(ListBytes::join(kind, texts.iter()));
         if lists.len() >= MAX_VIEWS {
             lists.clear();

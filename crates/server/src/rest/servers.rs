@@ -154,6 +154,7 @@ fn target_of(transport: &Transport) -> (&'static str, String) {
         Transport::Sse(remote) => ("sse", remote.url.shown().to_owned()),
         Transport::WebSocket(remote) => ("ws", remote.url.shown().to_owned()),
         Transport::Bundled(name) => ("bundled", format!("toolbooth demo-server {name}")),
+        Transport::Own => ("own", "the gateway itself".to_owned()),
     }
 }
 

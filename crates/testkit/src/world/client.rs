@@ -17,6 +17,9 @@ pub type Answers = Arc<dyn Fn(&str, &Value) -> Value + Send + Sync>;
 /// The most rounds of questions that a request may take.
 const MOST_ROUNDS: usize = 10;
 
+/// The tool of the gateway's own, which stands in every list of tools.
+pub const OWN_TOOL: &str = "artifact_read";
+
 /// A client of one gateway.
 #[derive(Clone)]
 pub struct Client {
@@ -211,11 +214,12 @@ impl Client {
         result_text(&text).unwrap_or_else(|| panic!("no result in {text}"))
     }
 
-    /// The names of a list's entries.
+    /// The names of a list's entries, the gateway's own aside.
     pub async fn names(&self, method: &str, member: &str) -> Vec<String> {
         let told = self.ask(method, json!({})).await;
         let entries = told.result()[member].as_array().cloned().unwrap_or_default();
-        entries.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect()
+        let names = entries.iter().filter_map(|entry| entry["name"].as_str());
+        names.filter(|name| *name != OWN_TOOL).map(str::to_owned).collect()
     }
 
     /// Sends a notification.

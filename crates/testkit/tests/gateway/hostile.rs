@@ -209,7 +209,8 @@ async fn a_thousand_calls_through_confused_ids_come_to_their_callers() {
 
 #[tokio::test]
 async fn a_huge_line_within_the_limit_arrives_whole() {
-    let scene = Scene::new(hostile(&["huge-line"])).await;
+    let any_length = json!({ "limits": { "result_tokens": 0 } });
+    let scene = Scene::with_settings(any_length, hostile(&["huge-line"])).await;
     scene.gateway.connected(&["bad"]).await;
     for id_last in [false, true] {
         let (told, _) = scene.provoke("huge", json!({ "mib": 20, "id_last": id_last })).await;

@@ -187,7 +187,7 @@ async fn clients_share_one_gateway_and_one_server() {
     let mut cleo = LineClient::start(&home);
     cleo.open_legacy().await;
     let listed = cleo.ask(2, "tools/list", json!({})).await;
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 2, "{listed}");
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 3, "with our own: {listed}");
     assert_eq!(Presence::of(&home).await.pid_only(), presence.pid(), "one gateway");
     // The server and its reaper.
     assert_eq!(eyes::marked(&token).len(), 2, "one server");

@@ -3,12 +3,15 @@
 use crate::render::{self, Paint, Tone, line, plain};
 use serde_json::Value;
 use std::io::IsTerminal;
+use toolbooth_core::result::ARTIFACTS;
 
 /// A result, read.
 pub struct Read {
     /// Whether the tool says that it failed.
     pub is_error: bool,
     blocks: Vec<Block>,
+    /// Files that were kept, a line each.
+    kept: Vec<String>,
 }
 
 enum Block {
@@ -26,7 +29,8 @@ impl Read {
                 serde_json::to_string_pretty(&result["structuredContent"]).unwrap_or_default(),
             ));
         }
-        Self { is_error: result["isError"].as_bool().unwrap_or(false), blocks }
+        let kept = result["_meta"][ARTIFACTS].as_array().into_iter().flatten().map(kept).collect();
+        Self { is_error: result["isError"].as_bool().unwrap_or(false), blocks, kept }
     }
 
     /// Writes it down: a result to standard output, a tool's own error to standard error.
@@ -47,12 +51,23 @@ impl Read {
                 text.push('\n');
             }
         }
+        // For people: what another program reads is the answer alone.
+        for file in self.kept.iter().filter(|_| terminal) {
+            text.push_str(&paint.tone(Tone::Dim, &format!("[kept {}]", line(file))));
+            text.push('\n');
+        }
         match self.is_error {
             false => render::print(&text),
             true if text.is_empty() => render::complain("The tool failed and did not say why.\n"),
             true => render::complain(&text),
         }
     }
+}
+
+fn kept(file: &Value) -> String {
+    let bytes = usize::try_from(file["size_bytes"].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
+    let words = |key: &str| file[key].as_str().unwrap_or_default().to_owned();
+    format!("{}, {}, {}", words("name"), words("mime"), in_units(bytes))
 }
 
 fn block(content: &Value) -> Block {
@@ -80,7 +95,11 @@ fn block(content: &Value) -> Block {
 /// The size of what a Base64 text stands for.
 fn size(base64: &str) -> String {
     let padding = base64.bytes().rev().take_while(|byte| *byte == b'=').count();
-    match (base64.len() * 3 / 4).saturating_sub(padding) {
+    in_units((base64.len() * 3 / 4).saturating_sub(padding))
+}
+
+fn in_units(bytes: usize) -> String {
+    match bytes {
         bytes @ 0..1_000 => format!("{bytes} bytes"),
         bytes @ 1_000..1_000_000 => format!("{} kB", bytes / 1_000),
         bytes => format!("{} MB", bytes / 1_000_000),

@@ -64,7 +64,9 @@ fn tell(catalog: &Catalog, caller: &Caller, budget: usize) -> RawJson {
     let mut left = budget.saturating_sub(64);
     let mut complete = true;
     let mut servers: Vec<(&ServerCatalog, String, Vec<Entry<'_>>)> = Vec::new();
-    'servers: for server in catalog.visible(caller).filter(|server| !server.tools.is_empty()) {
+    'servers: for server in
+        catalog.visible(caller).filter(|server| !server.tools.is_empty() && !server.entry.is_own())
+    {
         let about = &server.entry.about;
         let description =
             about.description.clone().or_else(|| about.short_description.clone()).unwrap_or_default();

@@ -1,0 +1,289 @@
+//! The budget of a result: what is longer is kept as a file, and the model gets its start, its size, and how
+//! to read on. A token counts as four bytes of text; a picture or sound as 1,600 tokens at most.
+
+use super::artifact::{Artifact, Content, Kept};
+use super::contract::first_places;
+use super::inspect::{Look, MAX_BLOCKS, text_of};
+use super::{media, shrink};
+use crate::call::Warning;
+use crate::json::{Edit, ObjectWriter, RawJson, edit_object};
+use crate::schema::PublicSchema;
+use bytes::Bytes;
+
+/// The name of the tool that reads on.
+pub const READER: &str = "artifact_read";
+/// Bytes of text that make a token.
+const TOKEN_BYTES: usize = 4;
+/// The most characters of a preview.
+const MAX_PREVIEW: usize = 8_000;
+
+/// How long a result may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// In bytes of text.
+    pub bytes: usize,
+}
+
+/// A result that is over its budget, taken apart.
+#[derive(Debug)]
+pub struct Spill {
+    result: RawJson,
+    blocks: Vec<Block>,
+    text: Option<Piece>,
+    structured: Option<Piece>,
+    artifacts: Vec<Artifact>,
+    preview: usize,
+    budget: Budget,
+}
+
+/// What becomes of a content block.
+#[derive(Debug)]
+enum Block {
+    Stays(RawJson),
+    /// Its data was kept already, under this name.
+    Named {
+        name: String,
+        mime: String,
+    },
+    /// It goes into the file; the first one leaves the preview in its place.
+    Goes,
+}
+
+/// A part that is kept as a file.
+#[derive(Debug)]
+struct Piece {
+    whole: Bytes,
+    /// Which of the artifacts it is.
+    artifact: usize,
+}
+
+impl Budget {
+    /// The budget of so many tokens; none, if it is zero.
+    pub fn of_tokens(tokens: u32) -> Option<Self> {
+        let bytes = usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(TOKEN_BYTES);
+        (tokens > 0).then_some(Self { bytes })
+    }
+
+    /// Takes a result apart that is over the budget. `kept_media` has, for each block with data, the name of
+    /// the file it was kept as.
+    pub fn spill(self, result: &RawJson, stem: &str, kept_media: &[Option<String>]) -> Option<Spill> {
+        if result.as_bytes().len() <= self.bytes {
+            return None;
+        }
+        let Look { content, structured } = Look::at(result)?;
+        let content = content.unwrap_or_else(RawJson::null);
+        let (blocks, gone) = self.sort(&content, kept_media);
+        let structured = structured.filter(|value| value.as_bytes().len() > self.bytes);
+        let named = blocks.iter().any(|block| matches!(block, Block::Named { .. }));
+        if gone.is_none() && structured.is_none() && !named {
+            return None;
+        }
+        let mut artifacts = Vec::new();
+        let mut keep = |whole: &Bytes, suffix: &str| {
+            artifacts.push(file(whole, stem, suffix));
+            Piece { whole: whole.clone(), artifact: artifacts.len() - 1 }
+        };
+        // Servers say the same in text and in structured content: one file is enough.
+        let (text, structured) = match (gone, structured) {
+            (Some(text), Some(value)) if same_but_for_space(&text, value.as_bytes()) => {
+                let piece = keep(value.bytes(), "");
+                let twin = Piece { whole: piece.whole.clone(), artifact: piece.artifact };
+                (Some(piece), Some(twin))
+            }
+            (text, value) => {
+                (text.map(|text| keep(&text, "")), value.map(|value| keep(value.bytes(), "-structured")))
+            }
+        };
+        let preview = (self.bytes / 4).min(MAX_PREVIEW);
+        Some(Spill { result: result.clone(), blocks, text, structured, artifacts, preview, budget: self })
+    }
+
+    /// Says of each block whether it stays, and gives the text of those that go.
+    fn sort(self, content: &RawJson, kept_media: &[Option<String>]) -> (Vec<Block>, Option<Bytes>) {
+        let text = content.as_str();
+        let (places, more) = first_places(text, MAX_BLOCKS);
+        if more > 0 && text.len() > self.bytes {
+            return (vec![Block::Goes], Some(content.bytes().clone()));
+        }
+        let blocks: Vec<RawJson> = places.into_iter().map(|place| content.share(&text[place])).collect();
+        let media: Vec<_> = blocks.iter().map(|block| media::read(block, "", 0)).collect();
+        let weight = |at: usize| media[at].as_ref().map_or(blocks[at].as_bytes().len(), |media| media.weight);
+        let mut left = self.bytes;
+        if (0..blocks.len()).map(weight).sum::<usize>() > self.bytes {
+            // The preview needs room, too.
+            left -= self.bytes / 4;
+        }
+        let mut names = kept_media.iter();
+        let mut sorted = Vec::with_capacity(blocks.len());
+        let mut gone: Vec<&RawJson> = Vec::new();
+        for (at, block) in blocks.iter().enumerate() {
+            let name = media[at].as_ref().and_then(|_| names.next().cloned().flatten());
+            let fits = weight(at) <= left;
+            if fits {
+                left -= weight(at);
+            }
+            sorted.push(match (&media[at], name) {
+                _ if fits => Block::Stays(block.clone()),
+                (Some(media), Some(name)) => Block::Named { name, mime: media.mime.clone() },
+                // Data that was not kept is not thrown away.
+                (Some(_), None) => Block::Stays(block.clone()),
+                (None, _) => {
+                    gone.push(block);
+                    Block::Goes
+                }
+            });
+        }
+        let gone = match &gone[..] {
+            [] => None,
+            [one] => Some(text_of(one).map_or_else(|| one.bytes().clone(), Bytes::from)),
+            many => {
+                let texts: Vec<&str> = many.iter().map(|block| block.as_str()).collect();
+                Some(format!("[{}]", texts.join(",")).into())
+            }
+        };
+        (sorted, gone)
+    }
+}
+
+impl Spill {
+    /// The files to keep.
+    pub fn artifacts(&self) -> &[Artifact] {
+        &self.artifacts
+    }
+
+    /// The result within its budget, now that it is known which files were kept. What was not kept stays.
+    pub fn finish(
+        self,
+        outcomes: &[Result<Kept, String>],
+        output_schema: Option<&RawJson>,
+    ) -> (RawJson, Vec<Warning>) {
+        let warnings = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+        let warnings: Vec<Warning> = warnings.map(|reason| Warning::NotKept(reason.clone())).collect();
+        if self.artifacts.len() != outcomes.len() || !warnings.is_empty() {
+            return (self.result, warnings);
+        }
+        let name = |piece: &Piece| outcomes[piece.artifact].as_ref().map_or("", |kept| kept.name.as_str());
+        let mut notes = Vec::new();
+        let mut is_told = false;
+        for block in &self.blocks {
+            match block {
+                Block::Stays(block) => notes.push(block.clone()),
+                Block::Named { name, mime } => notes.push(text_block(&format!(
+                    "[{mime}, kept as `{name}`: it is over the budget of this result. {READER} {} shows it.]",
+                    argument("name", name),
+                ))),
+                Block::Goes if is_told => {}
+                Block::Goes => {
+                    is_told = true;
+                    notes.extend(self.text.as_ref().map(|piece| self.preview_of(piece, name(piece))));
+                }
+            }
+        }
+        let mut structured = Edit::Keep;
+        if let Some(piece) = &self.structured {
+            if !is_told {
+                notes.push(self.preview_of(piece, name(piece)));
+            }
+            structured = self.structure(piece, output_schema);
+        }
+        let content = RawJson::trusted(format!(
+            "[{}]",
+            notes.iter().map(RawJson::as_str).collect::<Vec<_>>().join(",")
+        ));
+        let edited = edit_object(&self.result, |key, _| match key {
+            "content" => Edit::Replace(content.clone()),
+            "structuredContent" => std::mem::replace(&mut structured, Edit::Drop),
+            _ => Edit::Keep,
+        });
+        (edited.unwrap_or(self.result), warnings)
+    }
+
+    /// Structured content that nobody checks goes. A client that checks it gets it smaller, in the same shape;
+    /// or whole, where a smaller one would not pass.
+    fn structure(&self, piece: &Piece, output_schema: Option<&RawJson>) -> Edit {
+        let Some(schema) = output_schema else { return Edit::Drop };
+        let Ok(whole) = RawJson::parse(piece.whole.clone()) else { return Edit::Drop };
+        let small = shrink::shrunk(&whole, self.preview);
+        let fits = small.as_bytes().len() <= self.budget.bytes;
+        if fits && PublicSchema::compile(schema).objections(&small).is_empty() {
+            Edit::Replace(small)
+        } else {
+            Edit::Keep
+        }
+    }
+
+    fn preview_of(&self, piece: &Piece, name: &str) -> RawJson {
+        let text = String::from_utf8_lossy(&piece.whole);
+        let characters = text.chars().count();
+        let start: String = text.chars().take(self.preview).collect();
+        let shown = start.chars().count();
+        text_block(&format!(
+            "{start}\n\n[This is the start, {shown} of {characters} characters: the result is over its budget. All of it is kept as `{name}`. Read on with {READER} {{{},\"offset\":{shown}}}; search it with \"pattern\" (a regular expression), or take parts of JSON with \"jq\".]",
+            argument("name", name).trim_matches(['{', '}']),
+        ))
+    }
+}
+
+fn argument(key: &str, value: &str) -> String {
+    let mut writer = ObjectWriter::default();
+    writer.text(key, value);
+    writer.finish().to_string()
+}
+
+fn text_block(text: &str) -> RawJson {
+    let mut writer = ObjectWriter::with_capacity(text.len() + 32);
+    writer.text("type", "text").text("text", text);
+    writer.finish()
+}
+
+fn file(whole: &Bytes, stem: &str, suffix: &str) -> Artifact {
+    let is_json = whole.trim_ascii_start().first().is_some_and(|byte| matches!(byte, b'{' | b'['))
+        && RawJson::parse(whole.clone()).is_ok();
+    let (ending, mime) = if is_json { ("json", "application/json") } else { ("txt", "text/plain") };
+    Artifact {
+        name: format!("{stem}{suffix}.{ending}"),
+        mime: Some(mime.into()),
+        description: Some("A result that is over its budget, whole.".into()),
+        viewer: None,
+        content: Content::Plain(whole.clone()),
+    }
+}
+
+/// Whether two texts of JSON differ in the space between their parts at most.
+fn same_but_for_space(a: &[u8], b: &[u8]) -> bool {
+    let (mut a, mut b) = (Tight::new(a), Tight::new(b));
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return true,
+            (one, other) if one == other => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The bytes of a text of JSON, without space outside of strings.
+struct Tight<'a> {
+    bytes: std::slice::Iter<'a, u8>,
+    inside: bool,
+    escaped: bool,
+}
+
+impl<'a> Tight<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        Self { bytes: text.iter(), inside: false, escaped: false }
+    }
+}
+
+impl Iterator for Tight<'_> {
+    type Item = u8;
+    fn next(&mut self) -> Option<u8> {
+        let byte = *self.bytes.by_ref().find(|byte| self.inside || !byte.is_ascii_whitespace())?;
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' if self.inside => self.escaped = true,
+            b'"' => self.inside = !self.inside,
+            _ => {}
+        }
+        Some(byte)
+    }
+}

@@ -1,0 +1,146 @@
+//! `artifact_read`: reads on in a file of the caller's session, in parts that fit.
+
+use super::jq::{self, JqFault};
+use super::{Told, text_block};
+use crate::engine::Engine;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+use toolbooth_core::call::Sealed;
+use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::result::budget::READER;
+use toolbooth_core::result::reading::{DEFAULT_LIMIT, MAX_PATTERN_CHARS, matches, part};
+use toolbooth_core::result::{Budget, Kept};
+
+/// The largest file that is read into memory.
+const MAX_FILE: u64 = 64 << 20;
+/// The largest picture that is shown as one.
+const MAX_PICTURE: u64 = 4 << 20;
+/// Texts over this size are read beside the calls, not between them.
+const LARGE: usize = 256 << 10;
+
+/// What the tool says of itself.
+pub(super) fn definition() -> RawJson {
+    RawJson::from_value(&json!({
+        "name": READER,
+        "title": "Read an artifact",
+        "description": "Reads a file of this session: one that a tool returned, or a result that was too long to be shown whole. Without options it gives the start of the text. `offset` and `limit` (in characters) give a part; `pattern` gives the lines that match a regular expression; `jq` gives what a jq filter takes out of JSON.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": { "type": "string", "description": "The file's name, as it was given." },
+                "offset": { "type": "integer", "minimum": 0, "description": "The character to start at; 0 when absent." },
+                "limit": { "type": "integer", "minimum": 1, "description": "The most characters to give." },
+                "pattern": { "type": "string", "maxLength": MAX_PATTERN_CHARS, "description": "A regular expression; lines that match come with their number and offset." },
+                "jq": { "type": "string", "maxLength": jq::MAX_FILTER, "description": "A jq filter, for JSON. `offset` and `limit` then go by its output." }
+            },
+            "required": ["name"],
+            "additionalProperties": false
+        },
+        "annotations": { "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false }
+    }))
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Wanted {
+    name: String,
+    // `5.0` is a whole number to a schema.
+    #[serde(default)]
+    offset: Option<f64>,
+    #[serde(default)]
+    limit: Option<f64>,
+    #[serde(default)]
+    pattern: Option<String>,
+    #[serde(default)]
+    jq: Option<String>,
+}
+
+impl Wanted {
+    fn is_for_all(&self) -> bool {
+        self.offset.is_none() && self.limit.is_none() && self.pattern.is_none() && self.jq.is_none()
+    }
+}
+
+impl Engine {
+    /// Reads a part of a file.
+    pub(super) async fn artifact_read(&self, call: &Sealed) -> Told {
+        let wanted: Wanted = call.arguments().read().map_err(|error| error.to_string())?;
+        if wanted.pattern.is_some() && wanted.jq.is_some() {
+            return Err("give `pattern` or `jq`, not both".into());
+        }
+        let _seat = self.own_seats().reading.acquire().await.map_err(|_| "the gateway stops".to_owned())?;
+        let file = self.find(call.caller(), &wanted.name, MAX_FILE).await?;
+        let Some((file, bytes)) = file else {
+            return Err(format!("there is no file `{}` in this session", wanted.name));
+        };
+        // What is given fits the budget, whatever was asked for: a character has four bytes at most.
+        let most = self.terms().results.budget.map_or(usize::MAX, |Budget { bytes }| (bytes / 4).max(1));
+        let limit = wanted.limit.map_or(DEFAULT_LIMIT, whole).clamp(1, most);
+        let offset = wanted.offset.map_or(0, whole);
+        if wanted.is_for_all() && file.mime.starts_with("image/") && file.size_bytes <= MAX_PICTURE {
+            return Ok(picture(&file, &bytes));
+        }
+        let bytes = match &wanted.jq {
+            Some(filter) => self.take_out(filter, &bytes, offset.saturating_add(limit)).await?,
+            None => bytes,
+        };
+        let is_large = bytes.len() > LARGE || wanted.pattern.is_some();
+        let read = move || read_text(&wanted, &file, &bytes, offset, limit);
+        match is_large {
+            true => tokio::task::spawn_blocking(read).await.map_err(|_| "reading failed".to_owned())?,
+            false => read(),
+        }
+    }
+
+    /// What a filter takes out of a file, as much of it as is needed.
+    async fn take_out(&self, filter: &str, bytes: &Bytes, characters: usize) -> Result<Bytes, String> {
+        let most = characters.saturating_mul(4).saturating_add(4096);
+        let seat = self.own_seats().filtering.acquire().await;
+        let _seat = seat.map_err(|_| "the gateway stops".to_owned())?;
+        let filtered = jq::run(self.own_executable(), filter, bytes.clone(), most).await;
+        filtered.map_err(|fault: JqFault| fault.to_string())
+    }
+}
+
+/// A number that a schema has found to be whole and not negative.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast ends at the bounds")]
+fn whole(number: f64) -> usize {
+    number as usize
+}
+
+fn read_text(wanted: &Wanted, file: &Kept, bytes: &[u8], offset: usize, limit: usize) -> Told {
+    let Kept { name, mime, size_bytes, .. } = file;
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return Err(format!("`{name}` is no text: {mime}, {size_bytes} bytes"));
+    };
+    if let Some(pattern) = &wanted.pattern {
+        let found = matches(text, pattern, offset, limit).map_err(|fault| fault.to_string())?;
+        let more = match (found.shown, found.next) {
+            (0, _) => "[no line matches]".to_owned(),
+            (shown, None) => format!("[{shown} lines match; each line: number@offset: text]"),
+            (shown, Some(next)) => {
+                format!("[{shown} lines, each number@offset: text; more match: go on with offset {next}]")
+            }
+        };
+        let about = json!({ "name": name, "matches": found.shown, "next_offset": found.next });
+        return Ok((vec![text_block(&found.text), text_block(&more)], RawJson::from_value(&about)));
+    }
+    let part = part(text, offset, limit);
+    let end = part.next.unwrap_or(part.total);
+    let more = match part.next {
+        Some(next) => format!("[characters {offset} to {end} of {}; go on with offset {next}]", part.total),
+        None => format!("[characters {offset} to {end} of {}; this is the end]", part.total),
+    };
+    let about = json!({ "name": name, "offset": offset, "next_offset": part.next, "characters": part.total });
+    Ok((vec![text_block(&part.text), text_block(&more)], RawJson::from_value(&about)))
+}
+
+/// A picture as a model sees it.
+fn picture(file: &Kept, bytes: &[u8]) -> (Vec<RawJson>, RawJson) {
+    let mut block = ObjectWriter::with_capacity(bytes.len() * 4 / 3 + 64);
+    block.text("type", "image").text("data", &STANDARD.encode(bytes)).text("mimeType", &file.mime);
+    let about = json!({ "name": file.name, "bytes": file.size_bytes });
+    (vec![block.finish()], RawJson::from_value(&about))
+}
