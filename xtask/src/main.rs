@@ -5,6 +5,7 @@ mod conformance;
 mod interop;
 mod kills;
 mod node;
+mod object_storage;
 mod python;
 mod setup;
 mod test;

@@ -60,7 +60,11 @@ impl Engine {
                 }
             }
             Answer::Error(error) => return Ok(Answer::Error(quiet(error))),
-            other => return Ok(other),
+            Answer::InputRequired { requests, state, server } => {
+                let requests = requests.map(|asked| echo::redacted(&asked).unwrap_or(asked));
+                return Ok(Answer::InputRequired { requests, state, server });
+            }
+            held @ Answer::Held { .. } => return Ok(held),
         };
         let seen = looking.narrow(glance(finished.result.as_bytes()));
         let brought = link.take_artifacts();

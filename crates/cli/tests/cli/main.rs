@@ -6,6 +6,7 @@ mod bad_input;
 mod calls;
 mod clients;
 mod configuration;
+mod files;
 mod first_look;
 mod running;
 mod trusting;
