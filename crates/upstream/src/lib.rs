@@ -3,6 +3,7 @@
 //! Knows no callers' rights and no policies: a call arrives here sealed.
 
 mod backoff;
+pub mod bundled;
 pub mod connection;
 mod discover;
 pub mod duplex;
