@@ -3,8 +3,9 @@
 use crate::arguments::Global;
 use crate::failure::Failure;
 use crate::reach::living;
-use crate::terms;
+use crate::{room, terms};
 use sha2::{Digest, Sha256};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -201,19 +202,19 @@ pub async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem>
     }
 }
 
-/// The engine of a configuration, with these servers.
+/// The engine of a configuration, with these servers; `address` is where it is listened to, if it is.
 pub async fn engine_of(
     loaded: &Loaded,
     sources: &Sources,
     store: Arc<dyn Store>,
     plans: Vec<ServerPlan>,
+    address: Option<SocketAddr>,
 ) -> Result<Arc<Engine>, Problem> {
     let settings = &loaded.settings;
     let options = Options { naming: naming(settings), max_call: settings.limits.max_call_seconds };
     let terms = terms::terms(settings)?;
-    Engine::start(options, terms, store, surroundings(settings, sources), plans)
-        .await
-        .map_err(|error| Problem::of(&error))
+    let room = room::room(settings, sources, address)?;
+    Engine::start(options, terms, store, room, surroundings(settings, sources), plans).await
 }
 
 /// The MCP door of a gateway.

@@ -15,6 +15,7 @@ mod progress;
 mod reach;
 mod remote;
 mod render;
+mod room;
 mod terms;
 
 use clap::Parser;

@@ -8,9 +8,10 @@ use crate::progress::while_waiting;
 use crate::remote::Reply;
 use crate::render;
 use axum::Router;
+use axum::body::Body;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::{Method, Request, header};
+use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +85,8 @@ impl Own {
                 entry.restart = Restart::Never;
             }
         }
-        let engine = gateway::engine_of(&loaded, sources, store, plans).await.map_err(Failure::failed)?;
+        let engine =
+            gateway::engine_of(&loaded, sources, store, plans, None).await.map_err(Failure::failed)?;
         // Nobody else can reach it, and whoever can read the store needs no leave: they are its owner.
         let owner = callers::owner(&loaded).map_err(Failure::usage)?;
         let door = gateway::door(engine.clone(), &loaded.settings, owner, CancellationToken::new());
@@ -147,6 +149,19 @@ impl Own {
         }
     }
 
+    /// Sends something that comes piece by piece, and leaves the answer to be read likewise.
+    pub async fn stream(&self, method: Method, path: &str, body: Body) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(persona) = &self.persona {
+            request = request.header(PERSONA_HEADER, persona);
+        }
+        let request = request.body(body).map_err(|error| inside(&error.to_string()))?;
+        match self.router.clone().oneshot(request).await {
+            Ok(response) => Ok(response),
+            Err(never) => match never {},
+        }
+    }
+
     /// Asks something.
     pub async fn ask(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Reply, Failure> {
         let mut request =
@@ -155,7 +170,7 @@ impl Own {
             request = request.header(PERSONA_HEADER, persona);
         }
         let request = request
-            .body(axum::body::Body::new(Full::new(body.unwrap_or_default())))
+            .body(Body::new(Full::new(body.unwrap_or_default())))
             .map_err(|error| inside(&error.to_string()))?;
         let response = match self.router.clone().oneshot(request).await {
             Ok(response) => response,

@@ -1,12 +1,49 @@
 //! A sign of life for people who wait: on standard error, after half a second, on a terminal only.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::future::Future;
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is over sooner needs no sign of life.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How far a transfer is: shown when it takes long, on a terminal only.
+pub struct Meter {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Meter {
+    /// A transfer of so many bytes, where that is known.
+    pub fn new(what: impl Into<String>, total: Option<u64>) -> Self {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+        let template = match total {
+            Some(_) => "{msg} {bar:20} {bytes}/{total_bytes} ({bytes_per_sec}, {eta})",
+            None => "{msg} {bytes} ({bytes_per_sec})",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(what.into());
+        Self { bar, started: Instant::now() }
+    }
+
+    /// So many bytes more have passed.
+    pub fn passed(&self, bytes: usize) {
+        self.bar.inc(bytes as u64);
+        let is_long = self.bar.is_hidden() && self.started.elapsed() > PATIENCE;
+        if is_long && std::io::stderr().is_terminal() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
 
 /// Waits for some work, and says what it waits for if that takes long.
 pub async fn while_waiting<T>(what: impl Into<String>, work: impl Future<Output = T>) -> T {

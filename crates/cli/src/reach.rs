@@ -10,8 +10,9 @@ use crate::presence::Presence;
 use crate::progress::while_waiting;
 use crate::remote::{Remote, Reply};
 use crate::render::{self, Paint, Tone};
+use axum::body::Body;
 use bytes::Bytes;
-use http::Method;
+use http::{Method, Response};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -123,6 +124,27 @@ impl Reach {
     /// Asks for something to be done, and says what while that takes; the answer is left unread.
     pub async fn post(&self, what: &str, path: &str, body: Option<Bytes>) -> Result<Bytes, Failure> {
         while_waiting(what, self.ask(Method::POST, path, body)).await?.good()
+    }
+
+    /// Sends something piece by piece, or asks for something that comes so.
+    pub async fn stream(
+        &self,
+        method: Method,
+        path: &str,
+        length: Option<u64>,
+        body: Body,
+    ) -> Result<Response<Body>, Failure> {
+        let answer = match self {
+            Self::Running(remote) => remote.stream(method, path, length, body).await?,
+            Self::Own(own) => own.stream(method, path, body).await?,
+        };
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        match Reply::of(answer).await.good() {
+            Ok(_) => Err(Failure::failed(not_running())),
+            Err(failure) => Err(failure),
+        }
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Reply, Failure> {

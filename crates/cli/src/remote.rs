@@ -2,8 +2,9 @@
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Trouble};
+use axum::body::Body;
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use serde_json::Value;
 use std::sync::Arc;
@@ -67,19 +68,9 @@ impl Remote {
 
     /// Asks something.
     pub async fn ask(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Reply, Failure> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base))
-            .header(header::HOST, self.client.origin().authority.as_str())
-            .header(header::ACCEPT, "application/json");
+        let mut request = self.head(method, path);
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
-        }
-        if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
-        }
-        if let Some(persona) = &self.persona {
-            request = request.header(PERSONA_HEADER, persona);
         }
         let request = request
             .body(Full::new(body.unwrap_or_default()))
@@ -93,6 +84,38 @@ impl Remote {
             Ok(Reply { status, body })
         });
         asked.await.unwrap_or_else(|_| Err(self.unreachable("it did not answer")))
+    }
+
+    /// Sends something that comes piece by piece, and leaves the answer to be read likewise.
+    pub async fn stream(
+        &self,
+        method: Method,
+        path: &str,
+        length: Option<u64>,
+        body: Body,
+    ) -> Result<Response<Body>, Failure> {
+        let mut request = self.head(method, path);
+        if let Some(length) = length {
+            request = request.header(header::CONTENT_LENGTH, length);
+        }
+        let request = request.body(body).map_err(|_| self.unreachable("the request cannot be written"))?;
+        let answer = self.client.send_streaming(request).await;
+        Ok(answer.map_err(|failure| self.unreachable(reason(&failure)))?.map(Body::new))
+    }
+
+    fn head(&self, method: Method, path: &str) -> http::request::Builder {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header(header::HOST, self.client.origin().authority.as_str())
+            .header(header::ACCEPT, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
+        }
+        if let Some(persona) = &self.persona {
+            request = request.header(PERSONA_HEADER, persona);
+        }
+        request
     }
 
     fn unreachable(&self, why: &str) -> Failure {
@@ -117,6 +140,13 @@ fn reason(failure: &toolbooth_upstream::http::Failure) -> &str {
 }
 
 impl Reply {
+    /// Reads an answer that came piece by piece; only for short ones.
+    pub async fn of(response: Response<Body>) -> Self {
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        Self { status, body: body.map(|body| body.to_bytes()).unwrap_or_default() }
+    }
+
     /// The body of a good answer, or what the gateway said was wrong.
     pub fn good(self) -> Result<Bytes, Failure> {
         if self.status.is_success() {

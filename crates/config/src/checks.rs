@@ -111,6 +111,7 @@ fn addresses(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
         addresses.extend(url.map(|url| (path.to_vec(), url.to_owned())));
     };
     add(&["public_url"], settings.public_url.as_deref());
+    add(&["blobs", "endpoint"], settings.blobs.endpoint.as_deref());
     add(&["groups", "service_url"], settings.groups.service_url.as_deref());
     add(&["auth", "jwt", "issuer"], settings.auth.jwt.issuer.as_deref());
     add(&["auth", "jwt", "jwks_url"], settings.auth.jwt.jwks_url.as_deref());

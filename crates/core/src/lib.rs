@@ -11,6 +11,7 @@ pub mod consent;
 pub mod cursor;
 pub mod effects;
 pub mod fault;
+pub mod file;
 pub mod held;
 pub mod json;
 pub mod names;

@@ -62,7 +62,10 @@ impl Engine {
             // The terms of this moment: while a person was asked, others may have come into force.
             let judgement = judge(draft, &self.terms().policies)?;
             match judgement {
-                Judgement::Run(judged) => break self.seal(judged)?,
+                Judgement::Run(judged) => {
+                    run.grant_files(judged.draft()).await;
+                    break self.seal(judged, run.id(), run.grant())?;
+                }
                 Judgement::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
                 Judgement::Ask(waiting) => {
                     let asked = Box::pin(self.ask_person(waiting, progress, patience, link)).await?;

@@ -2,6 +2,7 @@
 
 use crate::cached;
 use crate::changes::Change;
+use crate::files::{FileRoom, Files, Grant};
 use crate::keeper::{CatalogKeeper, Part};
 use crate::memory::Memory;
 use crate::newcomers::Newcomers;
@@ -19,9 +20,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::call::inject::{Identity, McpData};
+use toolbooth_core::call::inject::{FileBook, Files as FileNames, Identity, McpData, NoFiles};
 use toolbooth_core::call::{CallFault, Injector, Judged, Moment, Sealed, seal};
 use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
+use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_store::{Store, StoreError};
@@ -83,6 +85,7 @@ pub struct Engine {
     roster: OnceLock<Weak<dyn Roster>>,
     blank_call: AuditEntry,
     injectors: Vec<Box<dyn Injector>>,
+    files: Arc<Files>,
     tally: Arc<Tally>,
     states: States,
     parking: ParkingLot,
@@ -116,10 +119,13 @@ impl Engine {
         options: Options,
         terms: Terms,
         store: Arc<dyn Store>,
+        room: FileRoom,
         surroundings: Surroundings,
         plans: Vec<ServerPlan>,
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<Arc<Self>, Problem> {
         let memory = Memory::load(&*store).await?;
+        let files = Files::open(room, store.clone()).await?;
+        let file_names = FileNames::new(files.terms().unknown);
         let key = store.get_or_create_secret("request-state-key", &random_key).await?;
         let key: [u8; 32] = key.try_into().unwrap_or([0; 32]);
         let (events, news) = mpsc::channel(1024);
@@ -144,7 +150,8 @@ impl Engine {
             waiting_room: Arc::default(),
             roster: OnceLock::new(),
             blank_call: AuditEntry::new(0, "call", "", ""),
-            injectors: vec![Box::new(Identity), Box::new(McpData::default())],
+            injectors: vec![Box::new(Identity), Box::new(McpData::default()), Box::new(file_names)],
+            files,
             tally: Arc::default(),
             states: States::new(&key),
             parking: ParkingLot::default(),
@@ -324,6 +331,11 @@ impl Engine {
         &self.store
     }
 
+    /// Files of callers.
+    pub fn files(&self) -> &Arc<Files> {
+        &self.files
+    }
+
     /// How calls ended.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.tally
@@ -384,10 +396,16 @@ impl Engine {
     }
 
     /// Stage 6: supplies what is the gateway's to give, by the catalog of this moment.
-    pub(crate) fn seal(&self, judged: Judged) -> Result<Sealed, CallFault> {
+    pub(crate) fn seal(
+        &self,
+        judged: Judged,
+        call: uuid::Uuid,
+        grant: Option<&Grant>,
+    ) -> Result<Sealed, CallFault> {
         let catalog = self.catalog();
-        let call_id = || uuid::Uuid::now_v7().to_string();
-        seal(judged, &self.injectors, &Moment { catalog: &catalog, call_id: &call_id })
+        let call_id = || call.to_string();
+        let files: &dyn FileBook = grant.map_or(&NoFiles, |grant| grant);
+        seal(judged, &self.injectors, &Moment { catalog: &catalog, call_id: &call_id, files })
     }
 
     /// Ends every server and flushes the store.
@@ -403,7 +421,7 @@ impl Engine {
     }
 }
 
-fn random_key() -> Vec<u8> {
+pub(crate) fn random_key() -> Vec<u8> {
     let mut key = vec![0_u8; 32];
     // Without randomness there is no key; a state then never opens, which is safe.
     let _ = getrandom::fill(&mut key);

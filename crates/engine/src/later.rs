@@ -128,6 +128,7 @@ impl Engine {
             }
             Err(error) => tracing::error!("calls of before could not be looked through: {error}"),
         }
+        self.files().take_over().await;
         self.sweep_held().await;
         let filter = HeldFilter {
             kind: Some(HeldKind::Approval),

@@ -4,6 +4,7 @@
 use crate::answer::Answer;
 use crate::clock::now_ms;
 use crate::engine::Engine;
+use crate::files::Grant;
 use crate::held::Approved;
 use crate::terms::Audited;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub(crate) struct Run {
     licence: Option<Licence>,
     held: Vec<HeldCall>,
     warnings: Vec<Warning>,
+    /// Files that the call may fetch as long as it runs.
+    grant: Option<Grant>,
     closed: bool,
 }
 
@@ -64,6 +67,7 @@ impl Run {
             licence: None,
             held: Vec::new(),
             warnings: Vec::new(),
+            grant: None,
             closed: false,
         }
     }
@@ -73,6 +77,23 @@ impl Run {
         let mut run = Self::open(engine, &approved.incoming);
         let incoming = run.licensed(approved)?;
         Ok((run, incoming))
+    }
+
+    /// The call's id.
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// Looks up the files that the call names, where its tool takes any.
+    pub(crate) async fn grant_files(&mut self, draft: &Draft) {
+        if draft.tool.injected.as_ref().is_some_and(|injected| !injected.files.is_empty()) {
+            self.grant = Box::pin(self.engine.files().grant(draft, self.id)).await;
+        }
+    }
+
+    /// The files that were found.
+    pub(crate) fn grant(&self) -> Option<&Grant> {
+        self.grant.as_ref()
     }
 
     /// The licence of this walk; each is good for one.
@@ -215,6 +236,7 @@ impl Drop for Run {
             licence: None,
             held: std::mem::take(&mut self.held),
             warnings: Vec::new(),
+            grant: None,
             closed: true,
         };
         runtime.spawn(async move {

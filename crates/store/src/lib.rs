@@ -5,7 +5,9 @@
 //! milliseconds since 1970: no backend reads a clock.
 
 mod audit;
+pub mod blobs;
 mod error;
+mod files;
 mod held;
 mod limits;
 mod memory;
@@ -15,13 +17,16 @@ mod sqlite;
 mod url;
 
 pub use audit::AuditFilter;
+pub use blobs::{BlobError, BlobPlace, BlobStream, BlobWriter, Blobs, Stored, Written};
 pub use error::{StoreError, Trouble};
+pub use files::FileFilter;
 pub use held::{Claimed, Contest, Decided, Finished, HeldFilter, SameCall};
 pub use limits::{
-    AuditRetention, MAX_AUDIT_PAGE, MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE, MAX_HELD,
-    MAX_HELD_ARGUMENTS_BYTES, MAX_HELD_PAGE, MAX_HELD_PAGE_BYTES, MAX_HELD_RESULT_BYTES, MAX_HELD_RESULTS,
-    MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PAYLOAD_BYTES, MAX_PINS,
-    MAX_PLAN_STEPS, MAX_PLANS_PAGE, MAX_RECENT_CALLS, MAX_SWEEP, MAX_TOKENS, Retention,
+    AuditRetention, MAX_AUDIT_PAGE, MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE, MAX_FILES_OF_USER,
+    MAX_FILES_PAGE, MAX_HELD, MAX_HELD_ARGUMENTS_BYTES, MAX_HELD_PAGE, MAX_HELD_PAGE_BYTES,
+    MAX_HELD_RESULT_BYTES, MAX_HELD_RESULTS, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, MAX_OPEN_INTENTS,
+    MAX_OPEN_PLANS, MAX_PAYLOAD_BYTES, MAX_PINS, MAX_PLAN_STEPS, MAX_PLANS_PAGE, MAX_RECENT_CALLS, MAX_SWEEP,
+    MAX_TOKENS, Retention,
 };
 pub use memory::MemoryStore;
 pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
@@ -33,6 +38,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::file::FileRow;
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::Plan;
@@ -192,7 +198,44 @@ pub trait Store: Send + Sync {
     /// Checks the whole audit, in little memory; `core::audit` says what that can show and what not.
     async fn verify_audit(&self) -> Result<AuditReport, StoreError>;
 
-    /// Drops expired nonces and consents, and what is over beyond the retention.
+    /// Keeps what is known of a file whose content is kept already, and gives it the next version of its name.
+    ///
+    /// The same again is fine; another one under its id is `store.taken`.
+    async fn add_file(&self, file: FileRow) -> Result<FileRow, StoreError>;
+
+    /// A file.
+    async fn file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError>;
+
+    /// The newest file that a name means in a session: the session's own, else one without a session.
+    async fn file_named(
+        &self,
+        user: &str,
+        session: Option<&str>,
+        name: &str,
+    ) -> Result<Option<FileRow>, StoreError>;
+
+    /// Files of one user, newest first, at most `MAX_FILES_PAGE`; the next page begins `before` the last.
+    async fn files(&self, filter: FileFilter) -> Result<Vec<FileRow>, StoreError>;
+
+    /// Which of these files are known; at most `MAX_FILES_PAGE` are asked for at once.
+    async fn known_files(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError>;
+
+    /// Forgets a file and returns it. `None`: there is no such file.
+    async fn remove_file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError>;
+
+    /// Lets addresses of files that are given to a call count until then.
+    async fn open_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError>;
+
+    /// Lets them count until then at the latest, since the call is over.
+    async fn end_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError>;
+
+    /// The same for every call; for the start of a gateway.
+    async fn end_grants(&self, until_ms: i64) -> Result<(), StoreError>;
+
+    /// Until when a call's addresses of files count; nothing, if it was given none or they are forgotten.
+    async fn grant(&self, call: Uuid) -> Result<Option<i64>, StoreError>;
+
+    /// Drops expired nonces, grants and consents, and what is over beyond the retention.
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError>;
 
     /// Waits until everything written before is durable.

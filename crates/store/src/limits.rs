@@ -4,6 +4,7 @@ use crate::StoreError;
 use crate::records::{DiscoveryRecord, Intent, Outcome};
 use std::time::Duration;
 use toolbooth_core::consent::{Consent, Pin};
+use toolbooth_core::file::{FileOrigin, FileRow};
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome, HeldState, HeldVerdict};
 use toolbooth_core::plan::{Plan, PlanState};
 use toolbooth_core::token::TokenRecord;
@@ -45,6 +46,10 @@ pub const MAX_PLANS_PAGE: u32 = 1_000;
 pub const MAX_CONSENTS_OF_USER: usize = 1_000;
 /// The most consents one reading returns.
 pub const MAX_CONSENTS_PAGE: u32 = 10_000;
+/// The most files of one user, older versions included.
+pub const MAX_FILES_OF_USER: usize = 10_000;
+/// The most files one reading returns.
+pub const MAX_FILES_PAGE: u32 = 1_000;
 /// The most rows one reading of the audit returns.
 pub const MAX_AUDIT_PAGE: u32 = 1_000;
 /// The most pins that are kept.
@@ -216,6 +221,29 @@ pub(crate) fn check_consent(consent: &Consent) -> Result<(), StoreError> {
 pub(crate) fn check_pin(pin: &Pin) -> Result<(), StoreError> {
     text("tool", &pin.tool)?;
     text("by", &pin.by)
+}
+
+pub(crate) fn check_file(file: &FileRow) -> Result<(), StoreError> {
+    text("user", &file.user)?;
+    if let Some(session) = &file.session {
+        size("session", session.len(), 1, MAX_TEXT_BYTES)?;
+    }
+    optional("session", file.session.as_deref())?;
+    text("name", file.name.as_str())?;
+    text("mime", &file.mime)?;
+    optional("viewer", file.viewer.as_deref())?;
+    long_text("description", file.description.as_deref().unwrap_or_default())?;
+    if i64::try_from(file.size_bytes).is_err() {
+        return Err(StoreError::Unfit { field: "size", expected: "at most 2^63 bytes".into() });
+    }
+    match &file.origin {
+        FileOrigin::Upload => Ok(()),
+        FileOrigin::Artifact { tool, .. } => text("tool", tool),
+    }
+}
+
+pub(crate) fn check_file_ids(count: usize) -> Result<(), StoreError> {
+    size("files", count, 0, MAX_FILES_PAGE as usize)
 }
 
 fn long_text(field: &'static str, value: &str) -> Result<(), StoreError> {

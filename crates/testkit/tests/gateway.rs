@@ -24,6 +24,8 @@ mod ending;
 mod eras;
 #[path = "gateway/features.rs"]
 mod features;
+#[path = "gateway/files.rs"]
+mod files;
 #[path = "gateway/hostile.rs"]
 mod hostile;
 #[path = "gateway/known.rs"]

@@ -8,6 +8,7 @@ pub mod config;
 pub mod connect;
 pub mod doctor;
 pub mod explain;
+pub mod files;
 pub mod login;
 pub mod plan;
 pub mod reload;
@@ -39,6 +40,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Call(what) => call::run(&global, &what),
         Command::Approvals(what) => approvals::run(&global, what),
         Command::Plan(what) => plan::run(&global, what),
+        Command::Files(what) => files::run(&global, what),
         Command::Audit(what) => audit::run(&global, what),
         Command::Config(what) => config::run(&global, what),
         Command::Reload => reload::run(&global),

@@ -97,9 +97,8 @@ async fn engine(url: &str, scene: &Scene) -> Result<Arc<Engine>, Problem> {
     let naming = Naming { style: NamingStyle::Bare, ..Naming::default() };
     let options = Options { naming, max_call: Duration::from_secs(60) };
     let store = toolbooth_store::open(&StoreUrl::Memory).await.map_err(|error| Problem::of(&error))?;
-    Engine::start(options, toolbooth_engine::Terms::default(), store, surroundings, vec![plan])
-        .await
-        .map_err(|error| Problem::of(&error))
+    let room = toolbooth_engine::FileRoom::in_memory();
+    Engine::start(options, toolbooth_engine::Terms::default(), store, room, surroundings, vec![plan]).await
 }
 
 fn server_name() -> ServerName {

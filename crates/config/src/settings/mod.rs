@@ -12,7 +12,7 @@ pub use outward::*;
 pub use policy::*;
 pub use shape::*;
 
-use crate::fields::{one_or_many, seconds, text_option};
+use crate::fields::{one_or_many, seconds, secret_option, text_option};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -168,4 +168,16 @@ pub struct Blobs {
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
     pub url: Option<SecretText>,
+    /// Where the bucket is, unless it is Amazon's; `AWS_ENDPOINT_URL` when absent.
+    pub endpoint: Option<String>,
+    /// The bucket's region; `AWS_REGION` when absent.
+    pub region: Option<String>,
+    /// The id of the key that opens the bucket; `AWS_ACCESS_KEY_ID` when absent.
+    #[serde(with = "secret_option")]
+    #[schemars(with = "Option<String>")]
+    pub access_key: Option<SecretText>,
+    /// The key itself; `AWS_SECRET_ACCESS_KEY` when absent.
+    #[serde(with = "secret_option")]
+    #[schemars(with = "Option<String>")]
+    pub secret_key: Option<SecretText>,
 }

@@ -126,7 +126,9 @@ impl Fault for CallFault {
                 Some(format!("take `{argument}` out of the server's `inject.identity`, or make it a string"))
             }
             Self::UnknownFile { .. } => Some("use the exact name of one of your files".into()),
-            Self::FileUnavailable { .. } => Some("try again".into()),
+            Self::FileUnavailable { .. } => {
+                Some("try again; tools fetch files from a running gateway (`toolbooth serve`)".into())
+            }
             Self::NotSupplied { .. } | Self::Refused { .. } => None,
             Self::Compliance { .. } => {
                 Some("`compliance.levels` says in `allowed_with` which levels may be used".into())

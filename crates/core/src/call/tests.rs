@@ -68,7 +68,7 @@ fn catalog(servers: Vec<(ServerEntry, Vec<(&str, &str)>)>) -> Catalog {
 
 impl World {
     fn of(catalog: Catalog) -> Self {
-        let files = Files::new(Arc::new(AnnsFiles), UnknownName::Refused);
+        let files = Files::new(UnknownName::Refused);
         let injectors: Vec<Box<dyn Injector>> =
             vec![Box::new(Identity), Box::new(McpData::default()), Box::new(files)];
         Self { catalog, injectors }
@@ -89,7 +89,7 @@ impl World {
             meta: Vec::new(),
         };
         let drafted = draft(authorise(resolve(incoming, &self.catalog)?)?, Situation::default())?;
-        let moment = Moment { catalog: &self.catalog, call_id: &|| "c1".to_owned() };
+        let moment = Moment { catalog: &self.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
         seal(run(judge(drafted, &[])?), &self.injectors, &moment)
     }
 
@@ -255,7 +255,7 @@ fn files_become_addresses_and_unknown_ones_are_refused() {
     let bob = world.call(&caller("bob", &[]), "s_t", r#"{"filename":"r.pdf"}"#);
     assert_eq!(bob.expect_err("another user's file").code(), "call.unknown-file");
     let mut passing = World::with(schema);
-    passing.injectors = vec![Box::new(Files::new(Arc::new(AnnsFiles), UnknownName::PassThrough))];
+    passing.injectors = vec![Box::new(Files::new(UnknownName::PassThrough))];
     assert_eq!(
         passing.ann(r#"{"filename":"other.pdf"}"#),
         r#"{"filename":"other.pdf","original_filename":"other.pdf","file_url":"other.pdf"}"#
@@ -368,7 +368,7 @@ fn drafting_and_sealing_a_small_call_is_cheap() {
             let start = std::time::Instant::now();
             let judged =
                 run(judge(draft(permitted, Situation::default()).expect("drafted"), &[]).expect("judged"));
-            let moment = Moment { catalog: &world.catalog, call_id: &|| "c1".to_owned() };
+            let moment = Moment { catalog: &world.catalog, call_id: &|| "c1".to_owned(), files: &AnnsFiles };
             let sealed = seal(judged, &world.injectors, &moment).expect("sealed");
             spent += start.elapsed();
             drop(sealed);

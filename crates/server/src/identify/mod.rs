@@ -5,6 +5,7 @@
 
 mod absent;
 mod bearer;
+mod conversation;
 mod directory;
 pub mod jwt;
 mod metadata;
@@ -14,6 +15,7 @@ mod remember;
 mod service;
 mod token;
 
+pub use conversation::{MAX_SESSION, SESSION_HEADER, in_conversation, is_session};
 pub use directory::{Difference, Directory};
 pub use metadata::{Challenge, Resource, persona_of};
 pub use proxy::Proxy;

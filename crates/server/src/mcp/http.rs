@@ -9,7 +9,7 @@ use super::methods::{self, Begun, Reply};
 use super::session::Session;
 use super::translate::LIST_END;
 use crate::body::Body;
-use crate::identify::{Knock, Unidentified};
+use crate::identify::{Knock, Unidentified, in_conversation};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONTENT_TYPE};
@@ -37,6 +37,13 @@ pub async fn serve(door: Arc<Door>, request: Request<Incoming>, persona: Option<
     let caller = match door.identify(knock).await {
         Ok(caller) => caller,
         Err(unidentified) => return turned_away(&door, &unidentified, &request),
+    };
+    let caller = match in_conversation(caller, request.headers()) {
+        Ok(caller) => caller,
+        Err(problem) => {
+            let error = RpcError::new(INVALID_REQUEST, format!("Invalid Request: {}", problem.message));
+            return failure(StatusCode::BAD_REQUEST, None, &error);
+        }
     };
     match *request.method() {
         Method::POST => post(door, caller, request).await,

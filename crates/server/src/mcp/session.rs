@@ -48,7 +48,8 @@ impl Session {
         getrandom::fill(&mut bytes).ok()?;
         let id: Arc<str> = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
         let opener = caller.clone();
-        let caller = Arc::new(Caller { session: Some(id.clone()), ..Caller::clone(caller) });
+        let session = caller.session.clone().or_else(|| Some(id.clone()));
+        let caller = Arc::new(Caller { session, ..Caller::clone(caller) });
         Some(Arc::new(Self {
             id,
             current: arc_swap::ArcSwap::from_pointee((opener, caller.clone())),
@@ -72,7 +73,9 @@ impl Session {
         if Arc::ptr_eq(&current.0, identified) {
             return current.1.clone();
         }
-        let noted = Arc::new(Caller { session: Some(self.id.clone()), ..Caller::clone(identified) });
+        // A conversation that the client names is what it means; a session of the protocol stands in for one.
+        let session = identified.session.clone().or_else(|| Some(self.id.clone()));
+        let noted = Arc::new(Caller { session, ..Caller::clone(identified) });
         self.current.store(Arc::new((identified.clone(), noted.clone())));
         noted
     }

@@ -1,6 +1,7 @@
 //! What REST requests hold besides their caller: bodies, queries and ids, read strictly.
 
 use super::problem::ProblemDocument;
+use crate::identify::{MAX_SESSION, is_session};
 use axum::extract::{FromRequestParts, Query};
 use http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -9,9 +10,6 @@ use std::sync::Arc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Problem};
 use uuid::Uuid;
-
-/// The longest name a session may have.
-const MAX_SESSION: usize = 128;
 
 /// The query of a request; a wrong one is answered with a problem document.
 pub struct Asked<T>(pub T);
@@ -65,7 +63,7 @@ pub fn in_session(caller: Arc<Caller>, session: Option<&str>) -> Result<Arc<Call
 
 /// Whether a session may have this name.
 pub fn check_session(session: &str) -> Result<(), Problem> {
-    if session.is_empty() || session.len() > MAX_SESSION || session.chars().any(char::is_control) {
+    if !is_session(session) {
         let message = format!("a session is named by 1 to {MAX_SESSION} bytes without control characters");
         return Err(bad_body(message, "send {\"session\": \"work\"}"));
     }

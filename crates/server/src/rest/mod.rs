@@ -5,6 +5,7 @@ mod asked;
 mod audit;
 mod calls;
 mod consents;
+mod files;
 mod plans;
 mod problem;
 mod servers;
@@ -42,6 +43,7 @@ pub fn router(rest: Rest) -> Router {
     let open = Router::new()
         .route("/health", get(servers::health))
         .route("/ready", get(servers::ready))
+        .route("/files/download/{id}", get(files::download))
         .route("/.well-known/oauth-protected-resource", get(servers::described))
         .route("/.well-known/oauth-protected-resource/{*path}", get(servers::described));
     let known = Router::new()
@@ -66,6 +68,9 @@ pub fn router(rest: Rest) -> Router {
         .route("/plans/{id}/reject", post(plans::reject))
         .route("/consents", get(consents::list))
         .route("/consents/{id}", delete(consents::revoke))
+        .route("/files", get(files::list).post(files::put))
+        .route("/files/{id}", get(files::show).delete(files::remove))
+        .route("/files/{id}/content", get(files::content))
         .route("/audit", get(audit::list))
         .route("/audit/verify", post(audit::verify))
         .route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));

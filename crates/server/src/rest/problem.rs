@@ -14,7 +14,7 @@ impl From<Problem> for ProblemDocument {
             (
                 "call.unknown-tool" | "server.unknown" | "token.unknown" | "tool.unknown"
                 | "request.not-found" | "approval.unknown" | "plan.unknown" | "plan.no-such-step"
-                | "consent.unknown",
+                | "consent.unknown" | "file.unknown",
                 _,
             ) => StatusCode::NOT_FOUND,
             ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {
@@ -24,6 +24,9 @@ impl From<Problem> for ProblemDocument {
                 StatusCode::FORBIDDEN
             }
             ("call.already-decided" | "call.answer-too-late" | "call.already-run", _) => StatusCode::CONFLICT,
+            ("file.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
+            ("file.too-many", _) => StatusCode::CONFLICT,
+            ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
             (_, Blame::Caller) => StatusCode::BAD_REQUEST,
             (_, Blame::Upstream) => StatusCode::BAD_GATEWAY,

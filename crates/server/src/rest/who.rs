@@ -2,7 +2,7 @@
 
 use super::Rest;
 use super::problem::ProblemDocument;
-use crate::identify::{Knock, Unidentified};
+use crate::identify::{Knock, Unidentified, in_conversation};
 use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
@@ -24,10 +24,13 @@ pub struct Keeper(pub Arc<Caller>);
 pub async fn identified(State(rest): State<Rest>, mut request: Request, next: Next) -> Response {
     let knock = Knock::Http { headers: request.headers(), persona: None };
     match rest.door.identify(knock).await {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
+        Ok(caller) => match in_conversation(caller, request.headers()) {
+            Ok(caller) => {
+                request.extensions_mut().insert(caller);
+                next.run(request).await
+            }
+            Err(problem) => ProblemDocument::from(problem).into_response(),
+        },
         Err(unidentified) => turned_away(&rest, &unidentified, request.headers(), request.uri().path()),
     }
 }

@@ -2,10 +2,12 @@
 
 mod audit;
 mod consents;
+mod files;
 mod held;
 mod tokens;
 
 use crate::audit::AuditFilter;
+use crate::files::FileFilter;
 use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Step};
 use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
 use crate::records::{CallRow, Closing, DiscoveryRecord, Intent, NonceUse, Outcome, closing};
@@ -13,6 +15,7 @@ use crate::{Store, StoreError};
 use async_trait::async_trait;
 use audit::Audit;
 use consents::Consents;
+use files::Files;
 use held::Held;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -20,6 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokens::Tokens;
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::file::FileRow;
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::outcome::OutcomeKind;
@@ -48,6 +52,7 @@ struct State {
     tokens: Tokens,
     held: Held,
     consents: Consents,
+    files: Files,
     audit: Audit,
 }
 
@@ -354,6 +359,62 @@ impl Store for MemoryStore {
         self.with(|state| Ok(state.audit.verify()))
     }
 
+    async fn add_file(&self, file: FileRow) -> Result<FileRow, StoreError> {
+        limits::check_file(&file)?;
+        self.with(|state| state.files.add(file))
+    }
+
+    async fn file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError> {
+        self.with(|state| Ok(state.files.find(id)))
+    }
+
+    async fn file_named(
+        &self,
+        user: &str,
+        session: Option<&str>,
+        name: &str,
+    ) -> Result<Option<FileRow>, StoreError> {
+        self.with(|state| Ok(state.files.named(user, session, name)))
+    }
+
+    async fn files(&self, filter: FileFilter) -> Result<Vec<FileRow>, StoreError> {
+        self.with(|state| Ok(state.files.list(&filter)))
+    }
+
+    async fn known_files(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
+        limits::check_file_ids(ids.len())?;
+        self.with(|state| Ok(state.files.known(ids)))
+    }
+
+    async fn remove_file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError> {
+        self.with(|state| Ok(state.files.remove(id)))
+    }
+
+    async fn open_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError> {
+        self.with(|state| {
+            state.files.open_grant(call, until_ms);
+            Ok(())
+        })
+    }
+
+    async fn end_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError> {
+        self.with(|state| {
+            state.files.end_grant(call, until_ms);
+            Ok(())
+        })
+    }
+
+    async fn end_grants(&self, until_ms: i64) -> Result<(), StoreError> {
+        self.with(|state| {
+            state.files.end_grants(until_ms);
+            Ok(())
+        })
+    }
+
+    async fn grant(&self, call: Uuid) -> Result<Option<i64>, StoreError> {
+        self.with(|state| Ok(state.files.grant(call)))
+    }
+
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {
         let horizon_ms = self.retention.horizon_ms(now_ms);
         self.with(|state| {
@@ -363,6 +424,7 @@ impl Store for MemoryStore {
             state.tokens.purge(horizon_ms);
             state.held.purge(horizon_ms);
             state.consents.purge(now_ms);
+            state.files.purge(now_ms);
             state.audit.purge(self.retention.audit, now_ms);
             Ok(())
         })

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod consents;
+pub(crate) mod files;
 pub(crate) mod held;
 pub(crate) mod tokens;
 

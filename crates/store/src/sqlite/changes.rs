@@ -3,7 +3,7 @@
 use super::audit::Ledger;
 use super::held::Sweep;
 use super::writer::PURGE_CHUNK;
-use super::{consents, held, plans, rows, tokens};
+use super::{consents, files, held, plans, rows, tokens};
 use crate::held::{Contest, Step};
 use crate::limits::AuditRetention;
 use crate::records::{Closing, DiscoveryRecord, Intent, Outcome, closing};
@@ -11,6 +11,7 @@ use crate::{StoreError, sql};
 use sqlx::SqliteConnection;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::consent::{Consent, Pin};
+use toolbooth_core::file::FileRow;
 use toolbooth_core::held::HeldCall;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::Plan;
@@ -63,6 +64,19 @@ pub(super) enum Change {
     RevokeConsent(Uuid),
     SavePins(Vec<Pin>),
     ForgetPins(ServerName),
+    AddFile(Box<FileRow>),
+    RemoveFile(Uuid),
+    OpenGrant {
+        call: Uuid,
+        until_ms: i64,
+    },
+    EndGrant {
+        call: Uuid,
+        until_ms: i64,
+    },
+    EndGrants {
+        until_ms: i64,
+    },
     Purge {
         statement: &'static str,
         bound: i64,
@@ -95,6 +109,8 @@ pub(super) struct Effect {
     pub(super) step: u32,
     /// The consent that was revoked.
     pub(super) consent: Option<Consent>,
+    /// The file as it stands now, or stood before it was removed.
+    pub(super) file: Option<FileRow>,
 }
 
 /// A change's own result: refused by the store's rules, though the group goes on.
@@ -130,6 +146,15 @@ pub(super) async fn write(
         Change::GrantConsent(consent) => return consents::grant(connection, consent).await,
         Change::RevokeConsent(id) => return consents::revoke(connection, id).await,
         Change::SavePins(pins) => return consents::save_pins(connection, pins).await,
+        Change::AddFile(file) => return files::add(connection, *file).await,
+        Change::RemoveFile(id) => return files::remove(connection, id).await,
+        Change::OpenGrant { call, until_ms } => {
+            sqlx::query(sql::files::OPEN_GRANT).bind(call.to_string()).bind(until_ms)
+        }
+        Change::EndGrant { call, until_ms } => {
+            sqlx::query(sql::files::END_GRANT).bind(call.to_string()).bind(until_ms)
+        }
+        Change::EndGrants { until_ms } => sqlx::query(sql::files::END_GRANTS).bind(until_ms),
         Change::ForgetPins(server) => sqlx::query(sql::consents::FORGET_PINS).bind(String::from(server)),
         Change::SaveDiscovery(record) => sqlx::query(sql::SAVE_DISCOVERY)
             .bind(String::from(record.server))

@@ -4,6 +4,7 @@ mod audit;
 mod changes;
 mod consents;
 mod file;
+mod files;
 mod held;
 mod lock;
 mod plans;
@@ -13,6 +14,7 @@ mod tokens;
 mod writer;
 
 use crate::audit::AuditFilter;
+use crate::files::FileFilter;
 use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Page, Step, narrowest};
 use crate::limits::{
     self, MAX_CONSENTS_PAGE, MAX_HELD, MAX_HELD_RESULTS, MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PINS,
@@ -33,6 +35,7 @@ use std::fmt;
 use std::path::Path;
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::file::FileRow;
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::Plan;
@@ -337,6 +340,62 @@ impl Store for SqliteStore {
         Ok(report)
     }
 
+    async fn add_file(&self, file: FileRow) -> Result<FileRow, StoreError> {
+        limits::check_file(&file)?;
+        let kept = self.writer.write(Change::AddFile(file.clone().into())).await?.file;
+        Ok(kept.unwrap_or(file))
+    }
+
+    async fn file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError> {
+        Ok(self.all(sqlx::query(sql::files::FILE).bind(id.to_string()), files::file).await?.pop())
+    }
+
+    async fn file_named(
+        &self,
+        user: &str,
+        session: Option<&str>,
+        name: &str,
+    ) -> Result<Option<FileRow>, StoreError> {
+        let query = sqlx::query(sql::files::FILE_NAMED)
+            .bind(user.to_owned())
+            .bind(name.to_owned())
+            .bind(session.map(str::to_owned));
+        Ok(self.all(query, files::file).await?.pop())
+    }
+
+    async fn files(&self, filter: FileFilter) -> Result<Vec<FileRow>, StoreError> {
+        self.all(files::list(filter).build(), files::file).await
+    }
+
+    async fn known_files(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
+        limits::check_file_ids(ids.len())?;
+        self.all(files::known(ids).build(), files::id).await
+    }
+
+    async fn remove_file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError> {
+        Ok(self.writer.write(Change::RemoveFile(id)).await?.file)
+    }
+
+    async fn open_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError> {
+        self.writer.write(Change::OpenGrant { call, until_ms }).await?;
+        Ok(())
+    }
+
+    async fn end_grant(&self, call: Uuid, until_ms: i64) -> Result<(), StoreError> {
+        self.writer.write(Change::EndGrant { call, until_ms }).await?;
+        Ok(())
+    }
+
+    async fn end_grants(&self, until_ms: i64) -> Result<(), StoreError> {
+        self.writer.write(Change::EndGrants { until_ms }).await?;
+        Ok(())
+    }
+
+    async fn grant(&self, call: Uuid) -> Result<Option<i64>, StoreError> {
+        let query = sqlx::query(sql::files::GRANT).bind(call.to_string());
+        Ok(self.all(query, |row| Ok(sqlx::Row::try_get(row, "until_ms")?)).await?.pop())
+    }
+
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {
         let horizon_ms = self.retention.horizon_ms(now_ms);
         let kinds = [
@@ -348,6 +407,7 @@ impl Store for SqliteStore {
             (sql::held::PURGE_RESULTS, i64::from(MAX_HELD_RESULTS)),
             (sql::held::PURGE_PLANS, horizon_ms),
             (sql::consents::PURGE_CONSENTS, now_ms),
+            (sql::files::PURGE_GRANTS, now_ms),
             (sql::PURGE_SURPLUS_CALLS, i64::from(self.retention.max_rows)),
         ];
         for (statement, bound) in kinds {

@@ -2,6 +2,7 @@
 
 use crate::audit::*;
 use crate::consents::*;
+use crate::file_rows::*;
 use crate::held::*;
 use crate::sample::{discovery, intent, outcome, server};
 use crate::tokens::*;
@@ -87,6 +88,12 @@ contract! {
     a_newer_consent_takes_the_place_of_an_older
     consents_are_bounded
     pins_are_replaced_and_forgotten
+    a_name_used_again_is_a_new_version
+    a_session_sees_its_own_files_and_those_without_one
+    files_are_listed_in_pages
+    unfit_files_are_refused
+    files_of_one_user_are_bounded
+    grants_end_with_their_calls
     an_empty_audit_is_good
     audit_rows_come_back_as_they_went_in
     odd_audit_entries_are_made_to_fit

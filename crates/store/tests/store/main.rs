@@ -1,10 +1,12 @@
 //! The store's tests: what every backend promises, and what the file-backed one promises besides.
 
 mod audit;
+mod blobs;
 mod consents;
 mod contract;
 mod crash;
 mod crash_held;
+mod file_rows;
 mod files;
 mod held;
 mod sample;

@@ -140,6 +140,15 @@ impl Reply {
         }
     }
 
+    /// Reads the body to its end and says how long it was, without keeping it.
+    pub async fn length(mut self) -> u64 {
+        let mut length = 0;
+        while let Some(frame) = self.body.frame().await {
+            length += frame.expect("a whole body").data_ref().map_or(0, Bytes::len) as u64;
+        }
+        length
+    }
+
     /// The whole body.
     pub async fn bytes(self) -> Bytes {
         self.try_bytes().await.expect("a whole body")

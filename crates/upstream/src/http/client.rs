@@ -7,7 +7,7 @@ use ::http::uri::{Authority, Scheme};
 use ::http::{Request, Response, Uri};
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
@@ -64,6 +64,7 @@ pub enum Failure {
 }
 
 type Sender = SendRequest<Full<Bytes>>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How many shards the idle connections are kept in.
 const SHARDS: usize = 16;
@@ -150,14 +151,7 @@ impl Client {
                 },
             }
         }
-        let dialled = tokio::time::timeout(self.connect_timeout, self.dial()).await;
-        let mut sender = match dialled {
-            Ok(sender) => sender.map_err(Failure::NotSent)?,
-            Err(_) => {
-                let waited = self.connect_timeout.as_secs();
-                return Err(Failure::NotSent(format!("no connection within {waited} s")));
-            }
-        };
+        let mut sender = self.fresh().await?;
         match sender.try_send_request(request).await {
             Ok(response) => Ok((response, PooledConnection { sender, client: self.clone() })),
             Err(mut refused) => {
@@ -167,6 +161,28 @@ impl Client {
                 } else {
                     Failure::Broken(why)
                 })
+            }
+        }
+    }
+
+    /// Sends a request whose body comes piece by piece, on a connection of its own.
+    pub async fn send_streaming<B>(&self, request: Request<B>) -> Result<Response<Incoming>, Failure>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let mut sender = self.fresh::<B>().await?;
+        sender.send_request(request).await.map_err(|error| Failure::Broken(describe(&error)))
+    }
+
+    async fn fresh<B>(&self) -> Result<SendRequest<B>, Failure>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        match tokio::time::timeout(self.connect_timeout, self.dial()).await {
+            Ok(sender) => sender.map_err(Failure::NotSent),
+            Err(_) => {
+                let waited = self.connect_timeout.as_secs();
+                Err(Failure::NotSent(format!("no connection within {waited} s")))
             }
         }
     }
@@ -185,7 +201,10 @@ impl Client {
         None
     }
 
-    async fn dial(&self) -> Result<Sender, String> {
+    async fn dial<B>(&self) -> Result<SendRequest<B>, String>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
         let host = self.origin.authority.host().trim_start_matches('[').trim_end_matches(']');
         let dialled = match &self.pinned {
             Some(addresses) => TcpStream::connect(addresses.as_slice()).await,
@@ -207,8 +226,9 @@ impl Client {
     }
 }
 
-async fn shake<I>(io: I) -> Result<Sender, String>
+async fn shake<I, B>(io: I) -> Result<SendRequest<B>, String>
 where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (sender, connection) = http1::handshake(io).await.map_err(|error| describe(&error))?;

@@ -108,7 +108,8 @@ async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Ou
     let address = listener.local_addr().unwrap_or(settings.listen.0);
     let store = claim_store(&settings).await?;
     let plans = gateway::plans(&loaded);
-    let engine = gateway::engine_of(&loaded, &sources, store, plans).await.map_err(Failure::failed)?;
+    let engine = gateway::engine_of(&loaded, &sources, store, plans, Some(address)).await;
+    let engine = engine.map_err(Failure::failed)?;
     let stop = CancellationToken::new();
     let door = gateway::door(engine.clone(), &settings, identity, stop.clone());
     let roster: Arc<dyn Roster> = door.clone();

@@ -3,13 +3,12 @@
 use super::{InjectionContext, Injector};
 use crate::call::CallFault;
 use crate::caller::Caller;
-use crate::catalog::Companion;
+use crate::catalog::{Companion, Tool};
 use crate::cursor::{Cursor, Kind};
 use crate::json::{Member, RawJson};
 use crate::names::ServerName;
 use crate::schema::shortened;
 use std::fmt;
-use std::sync::Arc;
 
 /// The most files that one argument may name.
 const MAX_FILES: usize = 256;
@@ -67,16 +66,47 @@ pub enum UnknownName {
     PassThrough,
 }
 
-/// Replaces names of files by addresses.
+/// A book without files, for calls that name none.
+#[derive(Debug, Clone, Copy)]
+pub struct NoFiles;
+
+impl FileBook for NoFiles {
+    fn url_for(&self, _: &Caller, _: &str, _: &ServerName, _: &str) -> Result<SignedUrl, FileFault> {
+        Err(FileFault::Unknown)
+    }
+}
+
+/// The names of files that a call's arguments hold, as the caller wrote them, each once: what a book must
+/// know before the call is sealed. More than may be named are not looked at; the call is refused then.
+pub fn file_names(tool: &Tool, arguments: &RawJson) -> Vec<String> {
+    let Some(injected) = &tool.injected else { return Vec::new() };
+    let mut names: Vec<String> = Vec::new();
+    for argument in &injected.files {
+        let Some(value) = arguments.member(argument) else { continue };
+        let elements = match Cursor::new(value.as_str(), 0).kind() {
+            Kind::Text => vec![value],
+            Kind::Array => value.elements().unwrap_or_default(),
+            _ => continue,
+        };
+        for name in elements.iter().take(MAX_FILES).filter_map(RawJson::string) {
+            if names.len() < MAX_FILES && !names.iter().any(|known| **known == *name) {
+                names.push(name.into_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Replaces names of files by addresses, by the book of the moment.
+#[derive(Debug, Default)]
 pub struct Files {
-    book: Arc<dyn FileBook>,
     unknown: UnknownName,
 }
 
 impl Files {
-    /// With this book.
-    pub fn new(book: Arc<dyn FileBook>, unknown: UnknownName) -> Self {
-        Self { book, unknown }
+    /// What becomes of unknown names is said here.
+    pub fn new(unknown: UnknownName) -> Self {
+        Self { unknown }
     }
 
     fn find(
@@ -87,7 +117,7 @@ impl Files {
         call: &str,
     ) -> Result<String, CallFault> {
         let tool = context.tool.exposed.to_string();
-        match self.book.url_for(context.caller, name, &context.tool.server.name, call) {
+        match context.moment.files.url_for(context.caller, name, &context.tool.server.name, call) {
             Ok(url) => Ok(url.expose().to_owned()),
             Err(FileFault::Unknown) if self.unknown == UnknownName::PassThrough => Ok(name.to_owned()),
             Err(FileFault::Unknown) => Err(CallFault::UnknownFile {

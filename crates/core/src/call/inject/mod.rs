@@ -6,7 +6,7 @@ mod identity;
 mod mcp_data;
 
 pub use file_token::{Claims, Expected, KeyError, TokenFault, TokenKey, TokenKeys, Uses};
-pub use files::{FileBook, FileFault, Files, SignedUrl, UnknownName};
+pub use files::{FileBook, FileFault, Files, NoFiles, SignedUrl, UnknownName, file_names};
 pub use identity::Identity;
 pub use mcp_data::{MAX_MCP_DATA, McpData};
 
@@ -21,6 +21,8 @@ pub struct Moment<'a> {
     pub catalog: &'a Catalog,
     /// The id of the call; asked for only when something is bound to it.
     pub call_id: &'a dyn Fn() -> String,
+    /// The files that the call may name.
+    pub files: &'a dyn FileBook,
 }
 
 /// What an injector may look at.

@@ -70,6 +70,13 @@ pub trait Policy: Send + Sync {
 #[derive(Debug)]
 pub struct Judged(pub(super) Draft);
 
+impl Judged {
+    /// The call that may run.
+    pub fn draft(&self) -> &Draft {
+        &self.0
+    }
+}
+
 /// A draft that waits for a person.
 #[derive(Debug)]
 pub struct Waiting {

@@ -1,0 +1,198 @@
+//! Files up and down, piece by piece.
+
+use super::query;
+use crate::arguments::Global;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::progress::Meter;
+use crate::reach::{Reach, read};
+use crate::remote::{Reply, segment};
+use crate::render::{self, line};
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt, stream};
+use http::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::io;
+use std::path::{Path, PathBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use toolbooth_core::file::FileName;
+
+/// How much is read at once.
+const PIECE: usize = 64 * 1024;
+
+/// What is said about an upload.
+pub(super) struct About<'a> {
+    pub(super) name: Option<String>,
+    pub(super) session: Option<&'a str>,
+    pub(super) description: Option<String>,
+}
+
+pub(super) async fn put(reach: &Reach, global: &Global, files: &[PathBuf], about: &About<'_>) -> Outcome {
+    if files.len() > 1 && about.name.is_some() {
+        return Err(Failure::misuse("usage.name", "--name is for one file", None));
+    }
+    let mut kept = Vec::new();
+    for path in files {
+        let file = put_one(reach, path, about).await?;
+        if !global.json {
+            let text = |key: &str| file[key].as_str().map(line).unwrap_or_default();
+            let size = super::size(file["size_bytes"].as_u64().unwrap_or_default());
+            render::print(&format!("{} version {} ({size}) {}\n", text("name"), file["version"], text("id")));
+        }
+        kept.push(file);
+    }
+    if global.json {
+        render::print_json(&json!({ "files": kept }));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn put_one(reach: &Reach, path: &Path, about: &About<'_>) -> Result<Value, Failure> {
+    let is_input = path.as_os_str() == "-";
+    let own = path.file_name().filter(|_| !is_input).map(|name| name.to_string_lossy().into_owned());
+    let name = about.name.clone().or(own).ok_or_else(|| {
+        Failure::misuse("usage.name", "what comes from standard input needs a name", Some("give --name NAME"))
+    })?;
+    let meter = |length| Meter::new(format!("uploading {}", line(&name)), length);
+    let (length, body) = match is_input {
+        true => (None, pieces(tokio::io::stdin(), meter(None))),
+        false => {
+            let file = tokio::fs::File::open(path).await.map_err(|error| unreadable(path, &error))?;
+            let facts = file.metadata().await.map_err(|error| unreadable(path, &error))?;
+            if facts.is_dir() {
+                return Err(unreadable(path, &io::ErrorKind::IsADirectory.into()));
+            }
+            let length = facts.is_file().then_some(facts.len());
+            (length, pieces(file, meter(length)))
+        }
+    };
+    let about =
+        [("name", Some(&*name)), ("session", about.session), ("description", about.description.as_deref())];
+    let answer = reach.stream(Method::POST, &format!("/files?{}", query(&about)), length, body).await?;
+    read(&Reply::of(answer).await.body)
+}
+
+fn pieces(source: impl AsyncRead + Send + Unpin + 'static, meter: Meter) -> Body {
+    let next = async move |(mut source, meter): (_, Meter)| {
+        let mut piece = BytesMut::with_capacity(PIECE);
+        match AsyncReadExt::read_buf(&mut source, &mut piece).await {
+            Ok(0) => None,
+            Ok(read) => {
+                meter.passed(read);
+                Some((Ok(piece.freeze()), (source, meter)))
+            }
+            Err(error) => Some((Err::<Bytes, io::Error>(error), (source, meter))),
+        }
+    };
+    Body::from_stream(stream::unfold((source, meter), next))
+}
+
+pub(super) async fn get(reach: &Reach, global: &Global, file: &Value, output: Option<PathBuf>) -> Outcome {
+    let text = |key: &str| file[key].as_str().unwrap_or_default();
+    let total = file["size_bytes"].as_u64();
+    let to = match output {
+        Some(path) => path,
+        None => {
+            // A name from elsewhere is made safe again, whatever the gateway there thought of it.
+            let name = FileName::made_safe(text("name")).ok_or_else(|| taken(Path::new("-")))?;
+            let path = PathBuf::from(String::from(name));
+            if path.exists() {
+                return Err(taken(&path));
+            }
+            path
+        }
+    };
+    let path = format!("/files/{}/content", segment(text("id")));
+    let answer = reach.stream(Method::GET, &path, None, Body::empty()).await?;
+    let mut content = answer.into_body().into_data_stream();
+    let meter = Meter::new(format!("fetching {}", line(text("name"))), total);
+    let mut sink = Sink::open(&to).await?;
+    let mut hash = Sha256::new();
+    while let Some(piece) = content.next().await {
+        let piece = piece.map_err(|_| broken("it broke off"))?;
+        meter.passed(piece.len());
+        hash.update(&piece);
+        sink.write(&piece).await?;
+    }
+    drop(meter);
+    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if found != text("sha256") {
+        return Err(broken("what came is not what was kept"));
+    }
+    let to = sink.finish().await?;
+    match to {
+        Some(path) if global.json => render::print_json(&json!({ "file": file, "path": path })),
+        Some(path) => {
+            render::print(&format!("{} ({})\n", render::path(&path), super::size(total.unwrap_or_default())))
+        }
+        None => {}
+    }
+    Ok(Exit::Ok)
+}
+
+/// Where a file goes: standard output, or a file that appears when it is whole.
+enum Sink {
+    Output(tokio::io::Stdout),
+    File { draft: tempfile::NamedTempFile, file: tokio::fs::File, path: PathBuf },
+}
+
+impl Sink {
+    async fn open(path: &Path) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::Output(tokio::io::stdout()));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let draft = tempfile::Builder::new().prefix(".toolbooth").tempfile_in(folder);
+        let draft = draft.map_err(|error| unwritable(path, &error))?;
+        let file = draft.reopen().map_err(|error| unwritable(path, &error))?;
+        Ok(Self::File { draft, file: file.into(), path: path.to_owned() })
+    }
+
+    async fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Output(output) => {
+                output.write_all(piece).await.map_err(|error| unwritable(Path::new("-"), &error))
+            }
+            Self::File { file, path, .. } => {
+                file.write_all(piece).await.map_err(|error| unwritable(path, &error))
+            }
+        }
+    }
+
+    async fn finish(self) -> Result<Option<PathBuf>, Failure> {
+        match self {
+            Self::Output(mut output) => {
+                output.flush().await.map_err(|error| unwritable(Path::new("-"), &error))?;
+                Ok(None)
+            }
+            Self::File { draft, mut file, path } => {
+                file.flush().await.map_err(|error| unwritable(&path, &error))?;
+                draft.persist(&path).map_err(|error| unwritable(&path, &error.error))?;
+                Ok(Some(path))
+            }
+        }
+    }
+}
+
+fn failed(code: &'static str, message: String, hint: Option<&str>) -> Failure {
+    Failure { exit: Exit::Failed, ..Failure::misuse(code, message, hint) }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    failed("usage.file", format!("{} cannot be read: {}", render::path(path), error.kind()), None)
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    failed("usage.file", format!("{} cannot be written: {}", render::path(path), error.kind()), None)
+}
+
+fn taken(path: &Path) -> Failure {
+    let message = format!("{} is here already", render::path(path));
+    failed("usage.file", message, Some("say where to write it: -o FILE, or -o - for standard output"))
+}
+
+fn broken(why: &str) -> Failure {
+    failed("file.cut-short", format!("the file was not fetched: {why}"), Some("try again"))
+}

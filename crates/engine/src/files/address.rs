@@ -1,0 +1,148 @@
+//! Temporary addresses: made for one file, one server and one call, honoured until the call is over.
+
+use super::Files;
+use crate::clock::now_ms;
+use sha2::{Digest, Sha256};
+use toolbooth_core::call::inject::{
+    Claims, Expected, KeyError, SignedUrl, TokenFault, TokenKey, TokenKeys, Uses,
+};
+use toolbooth_core::fault::{Blame, Fault, Problem};
+use toolbooth_core::file::FileRow;
+use toolbooth_core::names::ServerName;
+use toolbooth_store::{NonceUse, Store, StoreError};
+use uuid::Uuid;
+
+/// The name under which the store keeps a key that nobody configured.
+const KEY_NAME: &str = "file-token-key";
+
+/// Why a token opens nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenRefusal {
+    /// It is missing, altered, expired or used up, or its call is over. Which of these is not told.
+    #[error("a valid token is needed to fetch this file")]
+    Invalid,
+    /// It is good, but for another file.
+    #[error("the token is for another file")]
+    OtherFile,
+    /// It is good, and the file is gone.
+    #[error("there is no such file")]
+    Gone,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Fault for TokenRefusal {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid => "file.token-invalid",
+            Self::OtherFile => "file.token-other-file",
+            Self::Gone => "file.unknown",
+            Self::Store(error) => error.code(),
+        }
+    }
+
+    fn blame(&self) -> Blame {
+        match self {
+            Self::Store(error) => error.blame(),
+            _ => Blame::Caller,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Invalid => {
+                Some("addresses of files count while their call runs; fetch the file during the call".into())
+            }
+            Self::OtherFile | Self::Gone => None,
+            Self::Store(error) => error.hint(),
+        }
+    }
+}
+
+/// The keys that sign addresses: the configured one, or one that every replica finds in the store.
+pub(super) async fn keys(configured: Option<Vec<u8>>, store: &dyn Store) -> Result<TokenKeys, Problem> {
+    let secret = match configured {
+        Some(secret) => secret,
+        None => {
+            let made = store.get_or_create_secret(KEY_NAME, &crate::engine::random_key).await;
+            made.map_err(|error| Problem::of(&error))?
+        }
+    };
+    // An id by the key itself: replicas with the same key agree on it.
+    let digest = Sha256::new_with_prefix("toolbooth file key id\0").chain_update(&secret).finalize();
+    let id: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    let key = TokenKey::new(id, secret).map_err(|error| weak(&error))?;
+    Ok(TokenKeys::new(key, Vec::new()))
+}
+
+fn weak(error: &KeyError) -> Problem {
+    Problem {
+        code: "config.weak-key",
+        blame: Blame::Gateway,
+        message: format!("`files.key` cannot be used: {error}"),
+        hint: Some("make one: `openssl rand -hex 32`".into()),
+    }
+}
+
+impl Files {
+    /// The address of a file, for a server and a call that has been granted it.
+    pub(super) fn address(
+        &self,
+        base: &str,
+        file: &FileRow,
+        server: &ServerName,
+        call: Uuid,
+        expires_s: i64,
+    ) -> Option<SignedUrl> {
+        let claims = Claims {
+            user: file.user.clone(),
+            file: file.id.to_string(),
+            server: server.to_string(),
+            call: call.to_string(),
+            expires_s,
+            uses: self.terms.uses,
+        };
+        let token = self.keys.sign(&claims)?;
+        Some(SignedUrl::new(format!(
+            "{}/files/download/{}?token={token}",
+            base.trim_end_matches('/'),
+            file.id
+        )))
+    }
+
+    /// The file that a token opens, at the first look and at later ones where it may be used often.
+    pub async fn by_token(&self, id: &str, token: Option<&str>, look: Look) -> Result<FileRow, TokenRefusal> {
+        let token = token.ok_or(TokenRefusal::Invalid)?;
+        let now = now_ms();
+        let expected = Expected { file: id, user: None, now_s: now / 1000 };
+        let claims = self.keys.verify(token, expected).map_err(|fault| match fault {
+            TokenFault::OtherFile => TokenRefusal::OtherFile,
+            _ => TokenRefusal::Invalid,
+        })?;
+        let id: Uuid = id.parse().map_err(|_| TokenRefusal::Gone)?;
+        let call: Uuid = claims.call.parse().map_err(|_| TokenRefusal::Invalid)?;
+        let file = self.store.file(id).await?.filter(|file| file.user == claims.user);
+        let file = file.ok_or(TokenRefusal::Gone)?;
+        if self.store.grant(call).await?.is_none_or(|until_ms| until_ms <= now) {
+            return Err(TokenRefusal::Invalid);
+        }
+        if claims.uses == Uses::Once && look == Look::Fetch {
+            let used =
+                self.store.use_nonce(&Sha256::digest(token), claims.expires_s.saturating_mul(1000)).await?;
+            if used == NonceUse::Again {
+                return Err(TokenRefusal::Invalid);
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// What a token is shown for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// To fetch the file: that uses up a token that may be used once.
+    Fetch,
+    /// To learn its size and kind.
+    Head,
+}

@@ -1,0 +1,178 @@
+//! Files of an engine, in memory: who finds what, and which tokens open which.
+
+use super::address::Look;
+use super::*;
+use futures_util::{TryStreamExt, stream};
+use std::convert::Infallible;
+use toolbooth_core::fault::Fault;
+use toolbooth_core::names::ServerName;
+use toolbooth_store::{MemoryStore, Retention};
+
+struct World {
+    store: Arc<dyn Store>,
+    blobs: Blobs,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { store: Arc::new(MemoryStore::new(Retention::default())), blobs: Blobs::in_memory() }
+    }
+
+    /// A gateway on this world's store.
+    async fn replica(&self, key: Option<&str>, terms: FileTerms) -> Arc<Files> {
+        let key = key.map(|key| key.as_bytes().to_vec());
+        let room = FileRoom { blobs: self.blobs.clone(), terms, key };
+        Files::open(room, self.store.clone()).await.expect("it opens")
+    }
+}
+
+fn ann(session: Option<&str>) -> Caller {
+    Caller { session: session.map(Into::into), ..Caller::guest("ann", []) }
+}
+
+fn pieces(text: &str) -> impl Stream<Item = Result<Bytes, Infallible>> + use<> {
+    let pieces: Vec<_> = text.as_bytes().chunks(3).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+    stream::iter(pieces)
+}
+
+async fn text(files: &Files, file: &FileRow) -> String {
+    let content = files.content(file, 0..file.size_bytes).await.expect("content");
+    let pieces: Vec<Bytes> = content.try_collect().await.expect("all of it");
+    String::from_utf8(pieces.concat()).expect("text")
+}
+
+#[tokio::test]
+async fn names_mean_the_newest_file_of_their_session() {
+    let files = World::new().replica(None, FileTerms::default()).await;
+    let put = async |caller: &Caller, name: &str, content: &str| {
+        files.put(caller, NewFile::upload(name), pieces(content)).await.expect("taken in")
+    };
+    put(&ann(None), "a.csv", "shared").await;
+    put(&ann(Some("s1")), "a.csv", "first").await;
+    let second = put(&ann(Some("s1")), "../x/a.csv", "second").await;
+    assert_eq!((second.version, second.mime.as_str(), second.name.as_str()), (2, "text/csv", "a.csv"));
+    let bo = Caller::guest("bo", []);
+    let cases = [
+        (ann(None), "a.csv", Some("shared")),
+        (ann(Some("s1")), "a.csv", Some("second")),
+        (ann(Some("s1")), "/tmp/a.csv", Some("second")),
+        (ann(Some("s2")), "a.csv", Some("shared")),
+        (ann(None), "b.csv", None),
+        (ann(None), "..", None),
+        (bo.clone(), "a.csv", None),
+    ];
+    for (caller, name, expected) in cases {
+        let found = files.named(&caller, name).await.expect("looked up");
+        let found = match &found {
+            Some(file) => Some(text(&files, file).await),
+            None => None,
+        };
+        assert_eq!(found.as_deref(), expected, "{} {:?} {name}", caller.user, caller.session);
+    }
+    assert_eq!(files.get(&bo, second.id).await, Err(FileProblem::Unknown));
+    assert_eq!(files.remove(&bo, second.id).await, Err(FileProblem::Unknown));
+    files.remove(&ann(None), second.id).await.expect("removed");
+    assert_eq!(files.get(&ann(None), second.id).await, Err(FileProblem::Unknown));
+    assert_eq!(files.list(&ann(None), FileQuery::default()).await.expect("listed").len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_too_large_nameless_or_cut_short_leaves_nothing() {
+    let world = World::new();
+    let files = world.replica(None, FileTerms { max_bytes: 10, ..FileTerms::default() }).await;
+    let upload = |name: &str| NewFile::upload(name);
+    files.put(&ann(None), upload("ten"), pieces("0123456789")).await.expect("ten are few enough");
+    let too_large = files.put(&ann(None), upload("x"), pieces("0123456789a")).await;
+    assert_eq!(too_large, Err(FileProblem::TooLarge { limit_bytes: 10 }));
+    assert_eq!(files.put(&ann(None), upload("..."), pieces("x")).await, Err(FileProblem::BadName));
+    let cut = stream::iter([Ok(Bytes::from("x")), Err("hung up")]);
+    assert_eq!(files.put(&ann(None), upload("x"), cut).await, Err(FileProblem::CutShort));
+    assert_eq!(files.list(&ann(None), FileQuery::default()).await.expect("listed").len(), 1);
+    // Content without a row is swept; content with one is not.
+    let mut writer = world.blobs.writer(Uuid::now_v7()).await.expect("a writer");
+    writer.write(Bytes::from("orphan")).await.expect("written");
+    writer.finish().await.expect("finished");
+    assert_eq!(files.sweep_orphans(now_ms() + 1_000).await, Ok(1));
+    assert_eq!(files.sweep_orphans(now_ms() + 1_000).await, Ok(0));
+}
+
+#[tokio::test]
+async fn a_token_opens_its_file_for_its_call_on_every_replica() {
+    const KEY: &str = "0123456789abcdef0123456789abcdef";
+    let world = World::new();
+    let files = world.replica(Some(KEY), FileTerms::default()).await;
+    let file = files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("taken in");
+    let other = files.put(&ann(None), NewFile::upload("b.txt"), pieces("other")).await.expect("taken in");
+    let server: ServerName = "mail".parse().expect("a name");
+    let now_s = now_ms() / 1000;
+    let token = |file: &FileRow, call: Uuid, expires_s: i64| {
+        let url = files.address("http://gate/", file, &server, call, expires_s).expect("an address");
+        let (address, token) = url.expose().split_once("?token=").expect("a token");
+        assert_eq!(address, format!("http://gate/files/download/{}", file.id));
+        token.to_owned()
+    };
+    let (live, over, unheard) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
+    for call in [live, over] {
+        world.store.open_grant(call, now_ms() + 10_000).await.expect("granted");
+    }
+    world.store.end_grant(over, now_ms() - 1).await.expect("ended");
+    let twin = world.replica(Some(KEY), FileTerms::default()).await;
+    let stranger = world.replica(None, FileTerms::default()).await;
+    let good = token(&file, live, now_s + 100);
+    // A token that says it is of somebody else's file: the file of that id is not theirs.
+    let stolen = token(&FileRow { user: "bo".into(), ..file.clone() }, live, now_s + 100);
+    let gone = token(&FileRow { id: unheard, ..file.clone() }, live, now_s + 100);
+    let (id, other_id, gone_id) = (file.id.to_string(), other.id.to_string(), unheard.to_string());
+    let altered = format!("{good}x");
+    let expired = token(&file, live, now_s - 1);
+    let (of_ended, of_unheard) = (token(&file, over, now_s + 100), token(&file, unheard, now_s + 100));
+    use TokenRefusal::{Gone, Invalid, OtherFile};
+    let cases = [
+        ("good", &files, &id, Some(&good), None),
+        ("good again", &files, &id, Some(&good), None),
+        ("a replica with the same key", &twin, &id, Some(&good), None),
+        ("a gateway with another key", &stranger, &id, Some(&good), Some(Invalid)),
+        ("missing", &files, &id, None, Some(Invalid)),
+        ("altered", &files, &id, Some(&altered), Some(Invalid)),
+        ("expired", &files, &id, Some(&expired), Some(Invalid)),
+        ("other file", &files, &other_id, Some(&good), Some(OtherFile)),
+        ("other user", &files, &id, Some(&stolen), Some(Gone)),
+        ("gone", &files, &gone_id, Some(&gone), Some(Gone)),
+        ("call over", &files, &id, Some(&of_ended), Some(Invalid)),
+        ("call unheard of", &files, &id, Some(&of_unheard), Some(Invalid)),
+    ];
+    for (case, files, id, token, refusal) in cases {
+        let found = files.by_token(id, token.map(String::as_str), Look::Fetch).await;
+        assert_eq!(found.as_ref().err(), refusal.as_ref(), "{case}");
+        assert_eq!(found.ok().map(|found| found.id), refusal.is_none().then_some(file.id), "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_for_one_use_is_used_once_by_whichever_replica() {
+    let world = World::new();
+    let terms = FileTerms { uses: Uses::Once, ..FileTerms::default() };
+    let (files, twin) = (world.replica(None, terms.clone()).await, world.replica(None, terms).await);
+    let file = files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("taken in");
+    let call = Uuid::now_v7();
+    world.store.open_grant(call, now_ms() + 10_000).await.expect("granted");
+    let server = "mail".parse().expect("a name");
+    let url = files.address("http://gate", &file, &server, call, now_ms() / 1000 + 100).expect("an address");
+    let token = url.expose().split_once("?token=").expect("a token").1;
+    let id = file.id.to_string();
+    files.by_token(&id, Some(token), Look::Head).await.expect("looking does not use it up");
+    files.by_token(&id, Some(token), Look::Fetch).await.expect("the first use");
+    for files in [files, twin] {
+        let again = files.by_token(&id, Some(token), Look::Fetch).await;
+        assert_eq!(again.expect_err("used up").code(), "file.token-invalid");
+    }
+}
+
+#[tokio::test]
+async fn weak_keys_are_refused() {
+    for key in ["", "short", &"a".repeat(64)] {
+        let room = FileRoom { key: Some(key.as_bytes().to_vec()), ..FileRoom::in_memory() };
+        let refused = Files::open(room, World::new().store).await.expect_err("a weak key");
+        assert_eq!(refused.code, "config.weak-key", "{key}");
+    }
+}

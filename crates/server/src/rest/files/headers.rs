@@ -1,0 +1,121 @@
+//! The headers that a file travels with: nothing in them lets a browser run what a tool or a stranger wrote.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use toolbooth_core::file::{FileRow, Presentation, presentation};
+
+/// Sets what every answer about a file's content carries, whole or in part.
+pub fn stamp(headers: &mut HeaderMap, file: &FileRow) {
+    let fixed = [
+        (header::ACCEPT_RANGES, "bytes"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "private, no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (header::CONTENT_SECURITY_POLICY, policy(&file.mime)),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    let kind = match file.mime.starts_with("text/") {
+        true => format!("{}; charset=utf-8", file.mime),
+        false => file.mime.clone(),
+    };
+    let made = [
+        (header::CONTENT_TYPE, kind),
+        (header::ETAG, etag(file)),
+        (header::CONTENT_DISPOSITION, disposition(file)),
+    ];
+    for (name, value) in made {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// By which a client knows a content again: its hash.
+pub fn etag(file: &FileRow) -> String {
+    format!("\"{}\"", crate::rest::asked::hex(&file.sha256))
+}
+
+fn policy(mime: &str) -> &'static str {
+    // Browsers show no PDF in a sandbox.
+    match mime {
+        "application/pdf" => "default-src 'none'; object-src 'self'; plugin-types application/pdf",
+        _ => "default-src 'none'; sandbox",
+    }
+}
+
+/// How the file is to be shown and saved (RFC 6266 and 5987).
+fn disposition(file: &FileRow) -> String {
+    let how = match presentation(&file.mime) {
+        Presentation::Inline => "inline",
+        Presentation::Attachment => "attachment",
+    };
+    let name = file.name.as_str();
+    let plain: String = name
+        .chars()
+        .map(|c| match c {
+            '"' | '\\' | '%' => '_',
+            ' '..='~' => c,
+            _ => '_',
+        })
+        .collect();
+    let mut text = format!("{how}; filename=\"{plain}\"");
+    if plain != name {
+        text.push_str("; filename*=UTF-8''");
+        for byte in name.bytes() {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    text.push(char::from(byte))
+                }
+                byte => text.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toolbooth_core::file::{FileName, FileOrigin};
+    use uuid::Uuid;
+
+    fn file(name: &str, mime: &str) -> FileRow {
+        FileRow {
+            id: Uuid::nil(),
+            user: "ann".into(),
+            session: None,
+            name: FileName::made_safe(name).expect("a name"),
+            version: 1,
+            mime: mime.into(),
+            size_bytes: 1,
+            sha256: [0xab; 32],
+            origin: FileOrigin::Upload,
+            description: None,
+            viewer: None,
+            created_ms: 0,
+        }
+    }
+
+    #[test]
+    fn names_survive_headers() {
+        let cases = [
+            ("a.png", "image/png", r#"inline; filename="a.png""#),
+            ("a.svg", "image/svg+xml", r#"attachment; filename="a.svg""#),
+            ("a.html", "text/html", r#"attachment; filename="a.html""#),
+            (
+                "naïve 50%.txt",
+                "text/plain",
+                r#"inline; filename="na_ve 50_.txt"; filename*=UTF-8''na%C3%AFve%2050%25.txt"#,
+            ),
+            ("x\r\nSet-Cookie: a=b", "text/csv", r#"attachment; filename="xSet-Cookie_ a=b""#),
+        ];
+        for (name, mime, expected) in cases {
+            let mut headers = HeaderMap::new();
+            stamp(&mut headers, &file(name, mime));
+            assert_eq!(headers[header::CONTENT_DISPOSITION], expected, "{name}");
+            assert_eq!(headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Files over REST: uploads, lists, contents, and the addresses that tools fetch from.
+
+mod deliver;
+mod form;
+mod headers;
+mod range;
+mod upload;
+
+pub use deliver::{content, download};
+pub use upload::put;
+
+use super::Rest;
+use super::asked::{self, Asked};
+use super::problem::ProblemDocument;
+use super::who::Who;
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use toolbooth_core::fault::{Fault, Problem};
+use toolbooth_core::file::{FileOrigin, FileRow};
+use toolbooth_engine::{FileProblem, FileQuery, MAX_FILES_PAGE};
+use uuid::Uuid;
+
+/// How many files a list holds when nobody says.
+const USUAL_PAGE: u32 = 100;
+
+/// A file as REST shows it.
+#[derive(Debug, Serialize)]
+pub struct FileView {
+    id: String,
+    name: String,
+    version: u32,
+    mime: String,
+    size_bytes: u64,
+    sha256: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    /// `upload` or `artifact`.
+    origin: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    viewer: Option<String>,
+    created_ms: i64,
+}
+
+fn view(file: FileRow) -> FileView {
+    let FileRow { id, user: _, session, name, version, mime, size_bytes, sha256, origin, .. } = file;
+    let kind = origin.as_str();
+    let (call, server, tool) = match origin {
+        FileOrigin::Upload => (None, None, None),
+        FileOrigin::Artifact { call, server, tool } => {
+            (Some(call.to_string()), Some(server.to_string()), Some(tool))
+        }
+    };
+    FileView {
+        id: id.to_string(),
+        name: name.into(),
+        version,
+        mime,
+        size_bytes,
+        sha256: asked::hex(&sha256),
+        session,
+        origin: kind,
+        call,
+        server,
+        tool,
+        description: file.description,
+        viewer: file.viewer,
+        created_ms: file.created_ms,
+    }
+}
+
+/// A page of files.
+#[derive(Debug, Serialize)]
+pub struct FileList {
+    files: Vec<FileView>,
+    /// What to give as `before` for the next page; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// What a list of files can be narrowed by.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileNarrowing {
+    session: Option<String>,
+    name: Option<String>,
+    before: Option<String>,
+    limit: Option<u32>,
+}
+
+/// `GET /files`: the caller's own, newest first.
+pub async fn list(
+    State(rest): State<Rest>,
+    Who(caller): Who,
+    Asked(narrowing): Asked<FileNarrowing>,
+) -> Result<Json<FileList>, ProblemDocument> {
+    let FileNarrowing { session, name, before, limit } = narrowing;
+    let before = match before.map(|before| before.parse::<Uuid>()) {
+        Some(Err(_)) => {
+            return Err(asked::bad_query("`before` is the `next` of an earlier list".into()).into());
+        }
+        Some(Ok(before)) => Some(before),
+        None => None,
+    };
+    let limit = limit.unwrap_or(USUAL_PAGE).clamp(1, MAX_FILES_PAGE);
+    let session = session.or_else(|| caller.session.as_deref().map(str::to_owned));
+    let query = FileQuery { session, name, before, limit: Some(limit) };
+    let files = rest.door.engine.files().list(&caller, query).await.map_err(problem)?;
+    let full = files.len() == limit as usize;
+    let next = files.last().filter(|_| full).map(|file| file.id.to_string());
+    Ok(Json(FileList { files: files.into_iter().map(view).collect(), next }))
+}
+
+/// `GET /files/{id}`: what is known of a file.
+pub async fn show(
+    State(rest): State<Rest>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Result<Json<FileView>, ProblemDocument> {
+    let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
+    Ok(Json(view(rest.door.engine.files().get(&caller, id).await.map_err(problem)?)))
+}
+
+/// `DELETE /files/{id}`.
+pub async fn remove(
+    State(rest): State<Rest>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Result<Json<FileView>, ProblemDocument> {
+    let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
+    Ok(Json(view(rest.door.engine.files().remove(&caller, id).await.map_err(problem)?)))
+}
+
+/// A fault of files on its way out.
+fn problem(fault: impl Fault) -> ProblemDocument {
+    Problem::of(&fault).into()
+}

@@ -1,0 +1,82 @@
+//! Reading blobs, a piece at a time.
+
+use super::BlobError;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt};
+use object_store::{GetResult, GetResultPayload};
+use std::fmt;
+use std::io::SeekFrom;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+
+/// How much is read from a disk at once.
+const PIECE: usize = 64 * 1024;
+
+/// The content of a blob, or a part of it.
+pub struct BlobStream(BoxStream<'static, Result<Bytes, BlobError>>);
+
+impl fmt::Debug for BlobStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BlobStream")
+    }
+}
+
+impl BlobStream {
+    /// Nothing.
+    pub fn empty() -> Self {
+        Self(stream::empty().boxed())
+    }
+
+    pub(super) fn of(found: GetResult) -> Result<Self, BlobError> {
+        let range = found.range.clone();
+        match found.payload {
+            GetResultPayload::Stream(pieces) => {
+                Ok(Self(pieces.map(|piece| piece.map_err(BlobError::from)).boxed()))
+            }
+            GetResultPayload::File(file, _) => {
+                let file = tokio::fs::File::from_std(file);
+                let reading = Reading { file, from: Some(range.start), left: range.end - range.start };
+                Ok(Self(stream::try_unfold(reading, Reading::next).boxed()))
+            }
+        }
+    }
+}
+
+impl Stream for BlobStream {
+    type Item = Result<Bytes, BlobError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_next_unpin(cx)
+    }
+}
+
+struct Reading {
+    file: tokio::fs::File,
+    /// Where to begin, before the first piece.
+    from: Option<u64>,
+    left: u64,
+}
+
+impl Reading {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, BlobError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        if let Some(from) = self.from.take() {
+            self.file.seek(SeekFrom::Start(from)).await.map_err(|error| BlobError::of_disk(&error))?;
+        }
+        let most = usize::try_from(self.left).unwrap_or(PIECE).min(PIECE);
+        let mut piece = BytesMut::with_capacity(most);
+        let read = (&mut self.file).take(most as u64).read_buf(&mut piece).await;
+        match read.map_err(|error| BlobError::of_disk(&error))? {
+            // It is shorter than it was: whoever was promised the rest must not take this for the end.
+            0 => Err(BlobError::Missing),
+            read => {
+                self.left -= read as u64;
+                Ok(Some((piece.freeze(), self)))
+            }
+        }
+    }
+}

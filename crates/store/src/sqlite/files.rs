@@ -1,0 +1,127 @@
+//! Files in the database.
+
+use super::changes::{Effect, Verdict};
+use super::rows::unreadable;
+use crate::StoreError;
+use crate::files::FileFilter;
+use crate::limits::{MAX_FILES_OF_USER, MAX_FILES_PAGE};
+use crate::sql::files as sql;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
+use toolbooth_core::file::{FileName, FileOrigin, FileRow};
+use uuid::Uuid;
+
+/// A row of `files`.
+pub(super) fn file(row: &SqliteRow) -> Result<FileRow, BoxDynError> {
+    let origin = match row.try_get::<&str, _>("origin")? {
+        "upload" => FileOrigin::Upload,
+        _ => FileOrigin::Artifact {
+            call: row.try_get::<&str, _>("call_id")?.parse()?,
+            server: row.try_get::<&str, _>("server")?.parse()?,
+            tool: row.try_get("tool")?,
+        },
+    };
+    let name = FileName::made_safe(row.try_get("name")?).ok_or("a file without a name")?;
+    Ok(FileRow {
+        id: row.try_get::<&str, _>("id")?.parse()?,
+        user: row.try_get("user_name")?,
+        session: row.try_get("session")?,
+        name,
+        version: row.try_get("version")?,
+        mime: row.try_get("mime")?,
+        size_bytes: row.try_get::<i64, _>("size_bytes")?.try_into()?,
+        sha256: row.try_get::<&[u8], _>("sha256")?.try_into()?,
+        origin,
+        description: row.try_get("description")?,
+        viewer: row.try_get("viewer")?,
+        created_ms: row.try_get("created_ms")?,
+    })
+}
+
+pub(super) fn id(row: &SqliteRow) -> Result<Uuid, BoxDynError> {
+    Ok(row.try_get::<&str, _>("id")?.parse()?)
+}
+
+pub(super) fn list(filter: FileFilter) -> QueryBuilder<Sqlite> {
+    let mut query = QueryBuilder::new(sql::FILES);
+    query.push(" AND user_name = ").push_bind(filter.user);
+    if let Some(session) = filter.session {
+        query.push(" AND (session IS NULL OR session = ").push_bind(session).push(")");
+    }
+    if let Some(name) = filter.name {
+        query.push(" AND name = ").push_bind(name);
+    }
+    if let Some(before) = filter.before {
+        query.push(" AND seq < (SELECT seq FROM files WHERE id = ").push_bind(before.to_string()).push(")");
+    }
+    let limit = filter.limit.unwrap_or(MAX_FILES_PAGE).min(MAX_FILES_PAGE);
+    query.push(" ORDER BY seq DESC LIMIT ").push_bind(i64::from(limit));
+    query
+}
+
+pub(super) fn known(ids: &[Uuid]) -> QueryBuilder<Sqlite> {
+    let mut query = QueryBuilder::new(sql::KNOWN_FILES);
+    let mut list = query.separated(", ");
+    for id in ids {
+        list.push_bind(id.to_string());
+    }
+    query.push(")");
+    query
+}
+
+pub(super) async fn add(connection: &mut SqliteConnection, mut new: FileRow) -> Result<Verdict, sqlx::Error> {
+    let kept = |file| Ok(Effect { file: Some(file), ..Effect::default() });
+    let present = sqlx::query(sql::FILE).bind(new.id.to_string()).fetch_optional(&mut *connection).await?;
+    if let Some(row) = present {
+        return Ok(match file(&row) {
+            Ok(present) if present == (FileRow { version: present.version, ..new.clone() }) => kept(present),
+            _ => Err(StoreError::Taken { what: "file", name: new.id.to_string() }),
+        });
+    }
+    let count: i64 =
+        sqlx::query_scalar(sql::USER_FILES).bind(new.user.clone()).fetch_one(&mut *connection).await?;
+    if count >= MAX_FILES_OF_USER as i64 {
+        return Ok(Err(StoreError::Full { what: "files of one user" }));
+    }
+    let last = sqlx::query_scalar::<_, Option<u32>>(sql::LAST_VERSION)
+        .bind(new.user.clone())
+        .bind(new.name.to_string())
+        .bind(new.session.clone());
+    new.version = last.fetch_one(&mut *connection).await?.unwrap_or(0).saturating_add(1);
+    let (call, server, tool) = match new.origin.clone() {
+        FileOrigin::Upload => (None, None, None),
+        FileOrigin::Artifact { call, server, tool } => {
+            (Some(call.to_string()), Some(String::from(server)), Some(tool))
+        }
+    };
+    let query = sqlx::query(sql::ADD_FILE)
+        .bind(new.id.to_string())
+        .bind(new.user.clone())
+        .bind(new.session.clone())
+        .bind(new.name.to_string())
+        .bind(new.version)
+        .bind(new.mime.clone())
+        .bind(i64::try_from(new.size_bytes).unwrap_or(i64::MAX))
+        .bind(new.sha256.to_vec())
+        .bind(new.origin.as_str())
+        .bind(call)
+        .bind(server)
+        .bind(tool)
+        .bind(new.viewer.clone())
+        .bind(new.created_ms)
+        .bind(new.description.clone());
+    query.execute(connection).await?;
+    Ok(kept(new))
+}
+
+pub(super) async fn remove(connection: &mut SqliteConnection, id: Uuid) -> Result<Verdict, sqlx::Error> {
+    let row = sqlx::query(sql::FILE).bind(id.to_string()).fetch_optional(&mut *connection).await?;
+    let removed = match row.as_ref().map(file) {
+        None => return Ok(Ok(Effect::default())),
+        Some(Err(error)) => return Ok(Err(unreadable(&error))),
+        Some(Ok(file)) => file,
+    };
+    sqlx::query(sql::REMOVE_FILE).bind(id.to_string()).execute(connection).await?;
+    Ok(Ok(Effect { file: Some(removed), ..Effect::default() }))
+}

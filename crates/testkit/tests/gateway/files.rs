@@ -1,0 +1,525 @@
+//! Files through the real gateway: uploads, who sees them, and the addresses that tools fetch them by.
+
+use crate::known::{Known, bearer};
+use ::http::Method;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::upstream::Answer;
+use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, eyes, poll};
+
+const KEY: &str = "3f1c7a94e02b85d6c1709be35a48f2d0";
+const MIB: usize = 1 << 20;
+
+/// A tool that takes a file by its name, and one that takes several.
+const TOOLS: &str = r#"[{"name":"read","inputSchema":{"type":"object","properties":{
+    "filename":{"type":"string"},"original_filename":{"type":"string"},"file_url":{"type":"string"}}}},
+    {"name":"merge","inputSchema":{"type":"object","properties":{
+    "file_names":{"type":"array","items":{"type":"string"}},"file_urls":{"type":"array"}}}}]"#;
+
+/// A gateway with a server that follows the contract for files. The test is the server.
+struct Scene {
+    home: Home,
+    gateway: Gateway,
+    upstream: Upstream,
+}
+
+impl Scene {
+    async fn new(files: Value) -> Self {
+        let upstream = Upstream::start(Era::Modern).await;
+        upstream.list(TOOLS);
+        let mut entry = upstream.entry();
+        entry["inject"] = true.into();
+        let home = Home::with_settings(json!({ "files": files }), &[("srv", entry)]);
+        let gateway = home.start().await;
+        gateway.connected(&["srv"]).await;
+        Self { home, gateway, upstream }
+    }
+
+    async fn put(&self, name: &str, content: impl Into<Bytes>) -> Value {
+        put(&self.gateway.http(), name, content).await
+    }
+
+    /// Begins a call that names this file and does not end; what the server got, and how to end it.
+    async fn call(&self, name: &str) -> (Value, Calling) {
+        self.upstream.answer(Answer::Stalls { text: String::new(), length: 100 });
+        let calls = self.upstream.seen("tools/call").len();
+        let client = Client::with_capabilities(Era::Modern, self.gateway.address, json!({})).await;
+        let arguments = json!({ "filename": name });
+        let calling = Calling(tokio::spawn(async move { drop(client.call("srv_read", arguments).await) }));
+        let seen = poll(PATIENCE, || async { self.upstream.seen("tools/call").get(calls).cloned() }).await;
+        let body: Value = serde_json::from_str(&seen.expect("the call came").body).unwrap();
+        (body["params"]["arguments"].clone(), calling)
+    }
+
+    /// Asks for an address as a server would.
+    async fn fetch(&self, url: &str) -> (u16, Bytes) {
+        let path = path_of(url);
+        let reply = Http::new(self.gateway.address).send(Method::GET, path, &[], "").await;
+        (reply.status, reply.bytes().await)
+    }
+}
+
+/// A call under way; its client hangs up when it is dropped.
+struct Calling(tokio::task::JoinHandle<()>);
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn path_of(url: &str) -> &str {
+    &url[url.find("/files/download/").unwrap_or_else(|| panic!("no address of a file: {url}"))..]
+}
+
+async fn put(http: &Http, name: &str, content: impl Into<Bytes>) -> Value {
+    let reply = http.send(Method::POST, &format!("/files?name={name}"), &[], content.into()).await;
+    assert_eq!(reply.status, 201);
+    reply.json().await
+}
+
+fn form(boundary: &str, parts: &[(&str, &str)]) -> String {
+    let parts = parts.iter().map(|(head, body)| {
+        format!("--{boundary}\r\ncontent-disposition: form-data; {head}\r\n\r\n{body}\r\n")
+    });
+    format!("{}--{boundary}--\r\n", parts.collect::<String>())
+}
+
+/// Files that lie under a folder.
+fn below(folder: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries.flatten().map(|entry| if entry.path().is_dir() { below(&entry.path()) } else { 1 }).sum()
+}
+
+#[tokio::test]
+async fn a_tool_gets_an_address_in_place_of_a_name_and_can_fetch_it() {
+    let scene = Scene::new(json!({})).await;
+    let file = scene.put("r%C3%A9sum%C3%A9.txt", "hello").await;
+    let (arguments, _calling) = scene.call("résumé.txt").await;
+    let url = arguments["filename"].as_str().unwrap();
+    let address =
+        format!("http://{}/files/download/{}?token=", scene.gateway.address, file["id"].as_str().unwrap());
+    assert!(url.starts_with(&address), "{url}");
+    assert_eq!(arguments["file_url"], url);
+    assert_eq!(arguments["original_filename"], "résumé.txt");
+    assert_eq!(scene.fetch(url).await, (200, Bytes::from("hello")));
+    let reply = scene.gateway.http().send(Method::HEAD, path_of(url), &[], "").await;
+    let headers: Vec<_> = ["content-length", "content-type", "content-disposition", "x-content-type-options"]
+        .map(|name| reply.header(name).unwrap_or_default().to_owned())
+        .into();
+    assert_eq!(
+        headers,
+        [
+            "5",
+            "text/plain; charset=utf-8",
+            "inline; filename=\"r_sum_.txt\"; filename*=UTF-8''r%C3%A9sum%C3%A9.txt",
+            "nosniff"
+        ]
+    );
+    // Neither the log nor the audit tells the token.
+    let token = url.split_once("token=").unwrap().1;
+    let audit = scene.gateway.http().get_json("/audit").await.to_string();
+    assert!(!scene.gateway.log().contains(token) && !audit.contains(token));
+    // An unknown name never reaches the server.
+    let client = Client::of(Era::Modern, scene.gateway.address).await;
+    let calls = scene.upstream.seen("tools/call").len();
+    let told = client.call("srv_merge", json!({ "file_names": ["résumé.txt", "nope.txt"] })).await;
+    assert_eq!(told.fault(), "call.unknown-file", "{}", told.answer);
+    assert_eq!(scene.upstream.seen("tools/call").len(), calls);
+}
+
+#[tokio::test]
+async fn every_token_is_answered_by_its_status() {
+    let scene = Scene::new(json!({ "key": KEY, "grace_seconds": 1 })).await;
+    scene.put("a.txt", "aaaa").await;
+    let other = scene.put("b.txt", "bbbb").await["id"].as_str().unwrap().to_owned();
+    let gone = scene.put("c.txt", "cccc").await["id"].as_str().unwrap().to_owned();
+    let (arguments, calling) = scene.call("a.txt").await;
+    let url = arguments["filename"].as_str().unwrap().to_owned();
+    let (path, token) = path_of(&url).split_once("?token=").unwrap();
+    let (removed, _calling) = scene.call("c.txt").await;
+    let removed = removed["filename"].as_str().unwrap().to_owned();
+    let deleted = scene.gateway.http().send(Method::DELETE, &format!("/files/{gone}"), &[], "").await;
+    assert_eq!(deleted.status, 200);
+    let altered = format!("{path}?token={}A{}", &token[..20], &token[21..]);
+    let cases = [
+        ("good", path_of(&url).to_owned(), 200),
+        ("good again", path_of(&url).to_owned(), 200),
+        ("missing", path.to_owned(), 401),
+        ("empty", format!("{path}?token="), 401),
+        ("altered", altered, 401),
+        ("too long", format!("{path}?token={}", "x".repeat(5_000)), 401),
+        ("other file", format!("/files/download/{other}?token={token}"), 403),
+        ("no file", format!("/files/download/nonsense?token={token}"), 403),
+        ("gone", path_of(&removed).to_owned(), 404),
+    ];
+    for (case, path, status) in cases {
+        let reply = scene.gateway.http().send(Method::GET, &path, &[], "").await;
+        assert_eq!(reply.status, status, "{case}");
+        let tell = String::from_utf8_lossy(&reply.bytes().await).into_owned();
+        assert_eq!(status == 200, tell == "aaaa", "{case}: {tell}");
+    }
+    // Another gateway with the same key believes the token, and has no such file; one with another key does not.
+    for (key, status) in [(KEY, 404), ("00112233445566778899aabbccddeeff", 401)] {
+        let twin = Home::with_settings(json!({ "files": { "key": key } }), &[]);
+        let twin = twin.start().await;
+        let reply = Http::new(twin.address).send(Method::GET, path_of(&url), &[], "").await;
+        assert_eq!(reply.status, status, "{key}");
+    }
+    // With its call the token ends, after the grace.
+    drop(calling);
+    let ended = poll(PATIENCE, || async { (scene.fetch(&url).await.0 == 401).then_some(()) }).await;
+    assert!(ended.is_some(), "a token outlives its call");
+}
+
+#[tokio::test]
+async fn a_token_expires_is_used_up_and_outlives_a_restart_by_the_grace() {
+    let scene = Scene::new(json!({ "single_use": true, "url_seconds": 3 })).await;
+    scene.put("a.txt", "aaaa").await;
+    let (arguments, _calling) = scene.call("a.txt").await;
+    let url = arguments["filename"].as_str().unwrap().to_owned();
+    assert_eq!(scene.fetch(&url).await.0, 200);
+    assert_eq!(scene.fetch(&url).await.0, 401, "used up");
+    let (arguments, _calling) = scene.call("a.txt").await;
+    let url = arguments["filename"].as_str().unwrap().to_owned();
+    let start = Instant::now();
+    let head = async || scene.gateway.http().send(Method::HEAD, path_of(&url), &[], "").await.status;
+    while head().await == 200 {
+        assert!(start.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(start.elapsed() < Duration::from_secs(10), "it expires in time");
+
+    for (grace, status) in [(60, 200), (0, 401)] {
+        let scene = Scene::new(json!({ "grace_seconds": grace })).await;
+        scene.put("a.txt", "aaaa").await;
+        let (arguments, _calling) = scene.call("a.txt").await;
+        let url = arguments["filename"].as_str().unwrap().to_owned();
+        assert_eq!(scene.fetch(&url).await.0, 200);
+        scene.gateway.kill().await;
+        let gateway = scene.home.start().await;
+        let reply = Http::new(gateway.address).send(Method::GET, path_of(&url), &[], "").await;
+        assert_eq!(reply.status, status, "grace {grace}");
+    }
+}
+
+#[tokio::test]
+async fn weak_keys_keep_the_gateway_from_starting() {
+    for key in ["changeme-changeme-changeme-changeme", "short", &"a".repeat(40)] {
+        let home = Home::with_settings(json!({ "files": { "key": key } }), &[]);
+        let output = home.command("serve").args(["--listen", "127.0.0.1:0"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("config.weak-key"), "{key}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn somebody_elses_file_looks_like_none() {
+    let known = Known::start().await;
+    let ann = Http::new(known.gateway.address).sending(&bearer(&known.ann.0));
+    let bob = Http::new(known.gateway.address).sending(&bearer(&known.bob));
+    let file = put(&ann, "secret.txt", "of ann").await;
+    let id = file["id"].as_str().unwrap();
+    let unknown = "01a1de93-0a4b-73f3-b494-d0636a86ce78";
+    for (method, path) in
+        [(Method::GET, "/files/ID"), (Method::GET, "/files/ID/content"), (Method::DELETE, "/files/ID")]
+    {
+        let ask = async |id: &str| {
+            let reply = bob.send(method.clone(), &path.replace("ID", id), &[], "").await;
+            (reply.status, reply.json().await)
+        };
+        assert_eq!(ask(id).await, ask(unknown).await, "{method} {path}");
+        assert_eq!(ask(id).await.0, 404);
+    }
+    assert_eq!(bob.get_json("/files").await, json!({ "files": [] }));
+    assert_eq!(bob.get_json("/files?name=secret.txt").await, json!({ "files": [] }));
+    let page = bob.get_json(&format!("/files?before={id}")).await;
+    assert_eq!(page, json!({ "files": [] }));
+    let nobody =
+        Http::new(known.gateway.address).send(Method::GET, &format!("/files/{id}/content"), &[], "").await;
+    assert_eq!(nobody.status, 401);
+    let own = ann.send(Method::GET, &format!("/files/{id}/content"), &[], "").await;
+    assert_eq!((own.status, own.bytes().await), (200, Bytes::from("of ann")));
+}
+
+#[tokio::test]
+async fn a_session_names_its_own_files_first() {
+    let scene = Scene::new(json!({})).await;
+    let http = scene.gateway.http();
+    scene.put("a.txt", "shared").await;
+    let headers = [("toolbooth-session", "s1")];
+    let reply = http.send(Method::POST, "/files?name=a.txt", &headers, "of s1").await;
+    assert_eq!(reply.json().await["session"], "s1");
+    let of_form = form("x", &[("name=\"session\"", "s2"), ("name=\"file\"; filename=\"a.txt\"", "of s2")]);
+    let headers = [("content-type", "multipart/form-data; boundary=x")];
+    let reply = http.send(Method::POST, "/files", &headers, of_form).await;
+    assert_eq!(reply.json().await["session"], "s2");
+    for (era, session, expected) in [
+        (Era::Modern, Some("s1"), "of s1"),
+        (Era::Legacy, Some("s1"), "of s1"),
+        (Era::Modern, Some("s2"), "of s2"),
+        (Era::Modern, Some("s3"), "shared"),
+        (Era::Modern, None, "shared"),
+        (Era::Legacy, None, "shared"),
+    ] {
+        scene.upstream.answer(Answer::result(r#"{"content":[],"resultType":"complete"}"#));
+        let headers: Vec<(String, String)> =
+            session.map(|session| ("toolbooth-session".to_owned(), session.to_owned())).into_iter().collect();
+        let client = Client::known(era, scene.gateway.address, "/mcp", &headers).await;
+        client.call("srv_read", json!({ "filename": "a.txt" })).await;
+        let seen = scene.upstream.seen("tools/call").pop().unwrap();
+        let body: Value = serde_json::from_str(&seen.body).unwrap();
+        let url = body["params"]["arguments"]["filename"].as_str().unwrap();
+        assert_eq!(scene.fetch(url).await.1, expected, "{era:?} {session:?}");
+    }
+    let listed = http.get_json("/files?session=s1").await;
+    let names: Vec<&Value> =
+        listed["files"].as_array().unwrap().iter().map(|file| &file["session"]).collect();
+    assert_eq!(names, [&json!("s1"), &Value::Null]);
+    let bad = http.send(Method::GET, "/files", &[("toolbooth-session", "")], "").await;
+    assert_eq!(bad.status, 400);
+}
+
+#[tokio::test]
+async fn parts_are_given_as_the_standard_says() {
+    let scene = Scene::new(json!({})).await;
+    let content: Vec<u8> = (0..300_000_u32).map(|place| (place % 251) as u8).collect();
+    let file = scene.put("x.bin", content.clone()).await;
+    let path = format!("/files/{}/content", file["id"].as_str().unwrap());
+    let http = scene.gateway.http();
+    let cases: [(&str, u16, Option<&str>, std::ops::Range<usize>); 6] = [
+        ("bytes=0-9", 206, Some("bytes 0-9/300000"), 0..10),
+        ("bytes=299990-", 206, Some("bytes 299990-299999/300000"), 299_990..300_000),
+        ("bytes=-5", 206, Some("bytes 299995-299999/300000"), 299_995..300_000),
+        ("bytes=100000-199999", 206, Some("bytes 100000-199999/300000"), 100_000..200_000),
+        ("bytes=300000-", 416, Some("bytes */300000"), 0..0),
+        ("bytes=x", 200, None, 0..300_000),
+    ];
+    for (range, status, content_range, bytes) in cases {
+        let reply = http.send(Method::GET, &path, &[("range", range)], "").await;
+        assert_eq!((reply.status, reply.header("content-range")), (status, content_range), "{range}");
+        assert_eq!(reply.bytes().await, content[bytes], "{range}");
+    }
+    let tag = http.send(Method::HEAD, &path, &[], "").await.header("etag").unwrap().to_owned();
+    let same = http.send(Method::GET, &path, &[("if-none-match", &tag)], "").await;
+    assert_eq!((same.status, same.bytes().await.len()), (304, 0));
+    for (known, status) in [(tag.as_str(), 206), ("\"other\"", 200)] {
+        let reply = http.send(Method::GET, &path, &[("range", "bytes=0-0"), ("if-range", known)], "").await;
+        assert_eq!(reply.status, status, "{known}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_could_run_is_shown_in_place() {
+    let scene = Scene::new(json!({})).await;
+    for (name, kind, how) in [
+        ("a.svg", "image/svg+xml", "attachment"),
+        ("a.html", "text/html", "attachment"),
+        ("a.txt", "text/html", "attachment"),
+        ("a.png", "image/png", "inline"),
+        ("a.html", "image/png", "inline"),
+    ] {
+        let headers = [("content-type", kind)];
+        let reply =
+            scene.gateway.http().send(Method::POST, &format!("/files?name={name}"), &headers, "<x>").await;
+        let id = reply.json().await["id"].as_str().unwrap().to_owned();
+        let reply = scene.gateway.http().send(Method::GET, &format!("/files/{id}/content"), &[], "").await;
+        let header = |name: &str| reply.header(name).unwrap_or_default().to_owned();
+        assert!(header("content-disposition").starts_with(how), "{name} {kind}");
+        assert_eq!(header("x-content-type-options"), "nosniff");
+        assert!(header("content-security-policy").contains("sandbox"));
+    }
+}
+
+#[tokio::test]
+async fn hostile_names_stay_names() {
+    let scene = Scene::new(json!({})).await;
+    let cases = [
+        ("../../../../tmp/evil", "evil"),
+        ("..%2F..%2Fevil", "evil"),
+        ("C:%5CWindows%5Cevil.exe", "evil.exe"),
+        ("%2e%2e%2f.bashrc", "bashrc"),
+        ("a%00b%0d%0ac.txt", "abc.txt"),
+        ("nul.txt", "_nul.txt"),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(scene.put(name, "x").await["name"], expected, "{name}");
+    }
+    let long = scene.put(&format!("{}.txt", "n".repeat(20_000)), "x").await;
+    assert_eq!(long["name"].as_str().unwrap().len(), 150);
+    for name in ["", "..", "%2F", "%00"] {
+        let reply = scene.gateway.http().send(Method::POST, &format!("/files?name={name}"), &[], "x").await;
+        assert_eq!(
+            (reply.status, reply.json().await["code"].clone()),
+            (400, json!("file.bad-name")),
+            "{name:?}"
+        );
+    }
+    let blobs = scene.home.data().join("blobs");
+    assert_eq!(below(&blobs), cases.len() + 1);
+}
+
+#[tokio::test]
+async fn forms_that_are_too_much_are_refused_within_bounds() {
+    let scene = Scene::new(json!({ "max_upload_bytes": 64 * MIB })).await;
+    let before = eyes::peak_mib(scene.gateway.pid());
+    let file = "name=\"file\"; filename=\"a.txt\"";
+    let many: Vec<(&str, &str)> = vec![("name=\"name\"", "x"); 10_000];
+    let long = "h".repeat(40 * MIB);
+    let headed =
+        format!("--x\r\ncontent-disposition: form-data; {file}\r\nx-long: {long}\r\n\r\nbody\r\n--x--\r\n");
+    let cases = [
+        ("many parts", form("x", &many)),
+        ("a long header", headed),
+        ("a long preamble", format!("{long}{}", form("x", &[(file, "body")]))),
+        ("a long text", form("x", &[("name=\"description\"", &long), (file, "body")])),
+        ("two files", form("x", &[(file, "one"), (file, "two")])),
+        ("no file", form("x", &[("name=\"name\"", "a.txt")])),
+        ("an unknown field", form("x", &[("name=\"nmae\"", "a.txt"), (file, "body")])),
+        ("cut short", form("x", &[(file, "body")])[..60].to_owned()),
+        ("not closed", form("x", &[(file, "body")]).replace("--x--\r\n", "")),
+        ("nothing", String::new()),
+    ];
+    for (case, body) in cases {
+        let headers = [("content-type", "multipart/form-data; boundary=x")];
+        let reply = scene.gateway.http().send(Method::POST, "/files", &headers, body).await;
+        let (status, told) = (reply.status, reply.json().await);
+        assert_eq!(status, 400, "{case}: {told}");
+    }
+    let no_boundary = [("content-type", "multipart/form-data")];
+    let reply = scene.gateway.http().send(Method::POST, "/files", &no_boundary, "x").await;
+    assert_eq!(reply.status, 400);
+    let grown = eyes::peak_mib(scene.gateway.pid()) - before;
+    assert!(grown < 16, "the gateway grew by {grown} MiB");
+    assert_eq!(scene.gateway.http().get_json("/files").await, json!({ "files": [] }));
+    let blobs = scene.home.data().join("blobs");
+    let gone = poll(PATIENCE, || async { (below(&blobs) == 0).then_some(()) }).await;
+    assert!(gone.is_some(), "something is left of what was refused");
+}
+
+/// Sends the head of an upload, then pieces until they are not wanted; what came back.
+async fn pour(gateway: &Gateway, length: Option<usize>, pieces: usize) -> (usize, String) {
+    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+    let framing = match length {
+        Some(length) => format!("content-length: {length}"),
+        None => "transfer-encoding: chunked".to_owned(),
+    };
+    let head = format!("POST /files?name=big.bin HTTP/1.1\r\nhost: {}\r\n{framing}\r\n\r\n", gateway.address);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let piece = vec![b'x'; MIB];
+    let mut sent = 0;
+    for _ in 0..pieces {
+        let written = match length {
+            Some(_) => stream.write_all(&piece).await,
+            None => stream.write_all(&[format!("{MIB:x}\r\n").as_bytes(), &piece, b"\r\n"].concat()).await,
+        };
+        if written.is_err() {
+            break;
+        }
+        sent += 1;
+        // Whoever has an answer stops sending.
+        let answered = async { stream.peek(&mut [0]).await };
+        if tokio::time::timeout(Duration::from_millis(5), answered).await.is_ok() {
+            break;
+        }
+    }
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+    (sent, String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_told_while_it_comes() {
+    let scene = Scene::new(json!({ "max_upload_bytes": 8 * MIB })).await;
+    let told = |answer: &str| answer.starts_with("HTTP/1.1 413 ") && answer.contains("file.too-large");
+    let (sent, answer) = pour(&scene.gateway, Some(100 * MIB), 100).await;
+    assert!(sent < 5 && told(&answer), "by its length: {sent} {answer}");
+    let (sent, answer) = pour(&scene.gateway, None, 100).await;
+    assert!((8..30).contains(&sent) && told(&answer), "by what came: {sent} {answer}");
+    // A little more than is taken, sent to its end: the answer is still there to be read.
+    let http = scene.gateway.http();
+    let reply = http.send(Method::POST, "/files?name=x", &[], vec![0; 8 * MIB + 1]).await;
+    assert_eq!((reply.status, reply.json().await["code"].clone()), (413, json!("file.too-large")));
+    let headers = [("content-type", "multipart/form-data; boundary=x")];
+    let body = form("x", &[("name=\"file\"; filename=\"a\"", &"x".repeat(8 * MIB + 1))]);
+    assert_eq!(http.send(Method::POST, "/files", &headers, body).await.status, 413);
+    put(&http, "just.bin", vec![0; 8 * MIB]).await;
+    assert_eq!(http.get_json("/files").await["files"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn two_hundred_mebibytes_pass_through_in_little_memory() {
+    const SIZE: usize = 200 * MIB;
+    let scene = Scene::new(json!({})).await;
+    // One of each kind first, so that what is measured is the size and not the first use.
+    scene.put("small.bin", vec![7; MIB]).await;
+    let (arguments, _calling) = scene.call("small.bin").await;
+    scene.fetch(arguments["filename"].as_str().unwrap()).await;
+    let before = eyes::peak_mib(scene.gateway.pid());
+    let content = Bytes::from(vec![7_u8; SIZE]);
+    assert_eq!(scene.put("big.bin", content.clone()).await["size_bytes"], SIZE);
+    let head = b"--x\r\ncontent-disposition: form-data; name=\"file\"; filename=\"big.bin\"\r\n\r\n";
+    let body = [&head[..], &content, b"\r\n--x--\r\n"].concat();
+    drop(content);
+    let headers = [("content-type", "multipart/form-data; boundary=x")];
+    let reply = scene.gateway.http().send(Method::POST, "/files", &headers, body).await;
+    let file = reply.json().await;
+    assert_eq!((file["size_bytes"].clone(), file["version"].clone()), (json!(SIZE), json!(2)));
+    let (arguments, _calling) = scene.call("big.bin").await;
+    let path = path_of(arguments["filename"].as_str().unwrap()).to_owned();
+    let reply = Http::new(scene.gateway.address).send(Method::GET, &path, &[], "").await;
+    assert_eq!(reply.length().await, SIZE as u64);
+    let grown = eyes::peak_mib(scene.gateway.pid()) - before;
+    assert!(grown < 16, "the gateway grew by {grown} MiB");
+}
+
+#[tokio::test]
+async fn an_upload_that_is_killed_leaves_nothing() {
+    let scene = Scene::new(json!({})).await;
+    let blobs = scene.home.data().join("blobs");
+    scene.put("kept.txt", "kept").await;
+    let mut stream = TcpStream::connect(scene.gateway.address).await.unwrap();
+    let head = format!(
+        "POST /files?name=cut.bin HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n",
+        scene.gateway.address,
+        100 * MIB
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b'x'; 4 * MIB]).await.unwrap();
+    let begun = poll(PATIENCE, || async { (below(&blobs) == 2).then_some(()) }).await;
+    assert!(begun.is_some(), "the upload is on the disk");
+    scene.gateway.kill().await;
+    // Content that was finished, but whose row was never written.
+    let orphan = blobs.join("78/01a1de93-0a4b-73f3-b494-d0636a86ce78");
+    std::fs::create_dir_all(orphan.parent().unwrap()).unwrap();
+    std::fs::write(&orphan, "orphan").unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let gateway = scene.home.start().await;
+    let listed = gateway.http().get_json("/files").await;
+    let names: Vec<&Value> = listed["files"].as_array().unwrap().iter().map(|file| &file["name"]).collect();
+    assert_eq!(names, ["kept.txt"]);
+    let swept = poll(PATIENCE, || async { (below(&blobs) == 1).then_some(()) }).await;
+    assert!(swept.is_some(), "{} files are left", below(&blobs));
+    let id = listed["files"][0]["id"].as_str().unwrap();
+    let reply = gateway.http().send(Method::GET, &format!("/files/{id}/content"), &[], "").await;
+    assert_eq!(reply.bytes().await, "kept");
+    // One that hangs up leaves nothing either.
+    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+    stream
+        .write_all(head.replace(&scene_host(&head), &gateway.address.to_string()).as_bytes())
+        .await
+        .unwrap();
+    stream.write_all(&vec![b'x'; 4 * MIB]).await.unwrap();
+    assert!(poll(PATIENCE, || async { (below(&blobs) == 2).then_some(()) }).await.is_some());
+    drop(stream);
+    assert!(poll(PATIENCE, || async { (below(&blobs) == 1).then_some(()) }).await.is_some());
+}
+
+fn scene_host(head: &str) -> String {
+    head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
+}
