@@ -4,7 +4,9 @@
 //! the older revisions and once of the newest; servers that nobody here wrote stand behind another gateway
 //! and have to give right answers. Nothing of theirs may be left running afterwards.
 
+mod authors;
 mod clients;
+mod guide;
 mod inspector;
 mod process;
 mod report;
@@ -20,11 +22,14 @@ use std::path::Path;
 
 type Part = fn(&Setup, &Stage, &mut Report) -> Result<()>;
 
-const PARTS: [(&str, Part); 4] = [
+const PARTS: [(&str, Part); 7] = [
     ("clients", clients::tour),
     ("inspector", inspector::inspect),
     ("alone", clients::alone),
     ("servers", servers::visit),
+    ("examples", authors::examples),
+    ("guide", guide::follow),
+    ("seeds", authors::seeds),
 ];
 
 /// Runs the parts of these names, or all.

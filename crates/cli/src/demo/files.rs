@@ -22,7 +22,7 @@ impl Server for Files {
 
     fn tools(&self) -> Value {
         json!([
-            {"name": "file_size", "description": "Reads a file of your session and tells its size, type and SHA-256.",
+            {"name": "size", "description": "Reads a file of your session and tells its size, type and SHA-256.",
              "annotations": {"readOnlyHint": true, "idempotentHint": true},
              "inputSchema": {"type": "object", "properties": {
                 "filename": {"type": "string", "format": "toolbooth-file", "description": "The name of an uploaded file."},
@@ -39,7 +39,7 @@ impl Server for Files {
 
     async fn call(&self, call: Call) -> Option<Reply> {
         let outcome = match call.tool.as_str() {
-            "file_size" => file_size(&call).await,
+            "size" => size(&call).await,
             "make_report" => make_report(&call),
             _ => return None,
         };
@@ -47,7 +47,7 @@ impl Server for Files {
     }
 }
 
-async fn file_size(call: &Call) -> Result<Reply, Reply> {
+async fn size(call: &Call) -> Result<Reply, Reply> {
     let url = call.text("filename")?;
     let measured = fetch::measure(url).await.map_err(|why| Reply::failed(&why))?;
     Ok(Reply::object(&json!({"results": {

@@ -27,7 +27,8 @@ fn nobody_acts_as_somebody_else() {
         known["identity"],
         json!(["identity_create_record", "identity_override_attempt", "identity_whoami"])
     );
-    let line = r#"call identity_override_attempt --json --args '{"claimed_user":"mallory","username":"mallory"}'"#;
+    let line =
+        r#"call identity_override_attempt --json --args '{"claimed_user":"mallory","username":"mallory"}'"#;
     let attempt = results(&world, line);
     assert_eq!(attempt["received"], json!({"claimed_user": "mallory", "username": me}));
     assert_eq!(attempt["override_occurred"], false);
