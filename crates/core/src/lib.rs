@@ -20,6 +20,7 @@ pub mod permission;
 pub mod persona;
 pub mod plan;
 pub mod redact;
+pub mod sampling;
 pub mod schema;
 pub mod secret;
 pub mod server;

@@ -16,7 +16,7 @@ use crate::terms::Terms;
 use crate::waiting_room::WaitingRoom;
 use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex as PlainMutex, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 use toolbooth_core::audit::AuditEntry;
@@ -26,6 +26,7 @@ use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::sampling::DayBook;
 use toolbooth_store::{Store, StoreError};
 use toolbooth_upstream::open::Surroundings;
 use toolbooth_upstream::{Context, ServerEvent, ServerState, Start, Supervised, UpstreamError};
@@ -81,6 +82,7 @@ pub struct Engine {
     changes: broadcast::Sender<Change>,
     terms: ArcSwap<Terms>,
     memory: Memory,
+    day_book: Arc<PlainMutex<DayBook>>,
     waiting_room: Arc<WaitingRoom>,
     roster: OnceLock<Weak<dyn Roster>>,
     blank_call: AuditEntry,
@@ -147,6 +149,7 @@ impl Engine {
             changes,
             terms: ArcSwap::from_pointee(terms),
             memory,
+            day_book: Arc::default(),
             waiting_room: Arc::default(),
             roster: OnceLock::new(),
             blank_call: AuditEntry::new(0, "call", "", ""),
@@ -368,6 +371,11 @@ impl Engine {
 
     pub(crate) fn roster(&self) -> Option<Arc<dyn Roster>> {
         self.roster.get().and_then(Weak::upgrade)
+    }
+
+    /// What servers have used of the gateway's model today. Reloads do not reset it.
+    pub(crate) fn day_book(&self) -> &Arc<PlainMutex<DayBook>> {
+        &self.day_book
     }
 
     pub(crate) fn memory(&self) -> &Memory {

@@ -1,5 +1,7 @@
 //! The terms calls are made on: the operator's policies and how people are asked.
 
+use crate::sampling::Sampler;
+use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Policy;
 use toolbooth_core::caller::{Admin, Caller};
@@ -16,6 +18,8 @@ pub struct Terms {
     pub approvers: Vec<String>,
     /// Which calls leave a row in the audit.
     pub audited: Audited,
+    /// The gateway's own model, where servers may ask one.
+    pub sampler: Option<Arc<Sampler>>,
 }
 
 /// Which calls leave a row in the audit. Decisions always do.
@@ -38,6 +42,7 @@ impl Default for Terms {
             wait: Duration::from_secs(50),
             approvers: Vec::new(),
             audited: Audited::All,
+            sampler: None,
         }
     }
 }

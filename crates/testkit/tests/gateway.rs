@@ -42,6 +42,8 @@ mod reload;
 mod remote;
 #[path = "gateway/samples.rs"]
 mod samples;
+#[path = "gateway/sampling.rs"]
+mod sampling;
 #[path = "gateway/scene.rs"]
 mod scene;
 #[path = "gateway/stdio.rs"]

@@ -12,6 +12,7 @@ mod handshake;
 pub mod http;
 pub mod legacy_sse;
 pub mod link;
+pub mod llm;
 pub mod oauth;
 pub mod open;
 pub mod peer;
