@@ -4,6 +4,7 @@ mod bench;
 mod conformance;
 mod interop;
 mod node;
+mod object_storage;
 mod python;
 mod setup;
 mod test;

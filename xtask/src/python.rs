@@ -1,4 +1,5 @@
-//! Other people's Python packages, pinned: each generation of the SDK in a virtual environment of its own.
+//! Other people's Python packages, pinned: each generation of the SDK in a virtual environment of its own, and
+//! a server that speaks S3 in another.
 //!
 //! `interop/python` holds one list of exact versions for each; they are installed under `.setup/python`.
 
@@ -16,6 +17,8 @@ pub enum Generation {
     First,
     /// `mcp` 2.x: both eras.
     Second,
+    /// No SDK: `moto`, a server that speaks S3.
+    ObjectStorage,
 }
 
 impl Generation {
@@ -23,6 +26,7 @@ impl Generation {
         match self {
             Self::First => "sdk1",
             Self::Second => "sdk2",
+            Self::ObjectStorage => "s3",
         }
     }
 }

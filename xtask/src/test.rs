@@ -3,7 +3,7 @@
 //! Every step runs whatever became of the others, so that one run tells everything. The last line is
 //! `N passed, M failed`.
 
-use crate::{cargo, setup};
+use crate::{cargo, object_storage, setup};
 use anyhow::{Context, Result};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -85,6 +85,12 @@ pub fn run(root: &Path) -> Result<ExitCode> {
         println!("\nnotice: cargo-deny is not installed, so licences and advisories are not checked");
     }
     take("tests", &mut || count(cargo(root).args(["test", "--workspace", "--no-fail-fast"]).env(BUILT, "1")));
+    take("object storage", &mut || {
+        object_storage::serving(root, |url| {
+            let suite = ["test", "--package", "toolbooth-engine", "--features", "s3", "--test", "bucket"];
+            count(cargo(root).args(suite).env(object_storage::VARIABLE, url))
+        })
+    });
     // The programs that the tests have built, this one among them.
     let built = this.parent().unwrap_or(root).to_path_buf();
     take("interoperability", &mut || {

@@ -79,11 +79,15 @@ impl Engine {
         let providers = route(&sealed);
 
         // What is to be kept or written into must be read.
-        let reading =
-            if run.is_licensed() || !sealed.warnings().is_empty() { Reading::Whole } else { reading };
+        let is_read = run.is_licensed() || run.grant().is_some() || !sealed.warnings().is_empty();
+        let reading = if is_read { Reading::Whole } else { reading };
         let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
         run.sealed(&sealed).await?;
         let answer = self.dispatch(&sealed, &providers, round, progress, rounds, reading, link).await?;
+        let answer = match run.grant() {
+            Some(grant) => grant.redact(answer),
+            None => answer,
+        };
         Ok(answer.warning(sealed.warnings()).warning(run.warnings()))
     }
 }

@@ -89,14 +89,15 @@ mod tests {
     use std::path::Path;
 
     /// The first words of codes.
-    const AREAS: [&str; 23] = [
-        "approval", "auth", "call", "config", "connect", "consent", "gateway", "import", "listen", "oauth",
-        "persona", "plan", "prompt", "request", "resource", "serve", "server", "stdio", "store", "token",
-        "tool", "trust", "usage",
+    const AREAS: [&str; 25] = [
+        "approval", "auth", "blobs", "call", "config", "connect", "consent", "file", "gateway", "import",
+        "listen", "oauth", "persona", "plan", "prompt", "request", "resource", "serve", "server", "stdio",
+        "store", "token", "tool", "trust", "usage",
     ];
 
     /// Texts that look like codes: files and settings.
-    const OTHERS: [&str; 7] = [
+    const OTHERS: [&str; 8] = [
+        "blobs.url",
         "config.toml",
         "config.yaml",
         "gateway.json",

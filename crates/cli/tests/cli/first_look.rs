@@ -162,6 +162,7 @@ fn help_is_short() {
               call         Call a tool
               approvals    Answer for calls that wait for a person
               plan         Queue calls, read them, and run them in order
+              files        Upload files, list, fetch and remove them
               audit        Show and check the record of calls and decisions
               config       Check, show, explain or import configuration
               reload       Make the running gateway read its configuration again

@@ -7,6 +7,7 @@ mod bundled;
 mod calls;
 mod clients;
 mod configuration;
+mod files;
 mod first_look;
 mod running;
 mod trusting;

@@ -61,7 +61,7 @@ drain_seconds: 3
         public_url: "https://tools.example"
         data_dir: "work/state"
         store: {"url":"postgres://u:${PW}@db/x"}
-        blobs: {"url":"s3://bucket/prefix"}
+        blobs: {"url":"s3://bucket/prefix","endpoint":null,"region":null,"access_key":null,"secret_key":null}
         auth: {"mode":"jwt","header":{"name":"X-User","secret_header":"X-Secret","secret":"${PW}"},"jwt":{"issuer":"https://id.example","audience":["toolbooth"],"jwks_url":"https://id.example/jwks","claims":{"user":"email","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"ops"}
         groups: {"staff":["ann","bo"],"service_url":"https://groups.example"}
         personas: {"dev":{"allowed_tools":["git_*"],"allowed_skills":null,"inherit":"shared","groups":null,"flags":{"x":1},"description":"d","prompt":"p"}}
@@ -102,7 +102,7 @@ fn defaults_are_those_of_the_documentation() {
         public_url: null
         data_dir: "home/.local/share/toolbooth"
         store: {"url":"sqlite:home/.local/share/toolbooth/toolbooth.db"}
-        blobs: {"url":"file:home/.local/share/toolbooth/blobs"}
+        blobs: {"url":"file:home/.local/share/toolbooth/blobs","endpoint":null,"region":null,"access_key":null,"secret_key":null}
         auth: {"mode":"local","header":{"name":"X-User-Email","secret_header":"X-Proxy-Secret","secret":null},"jwt":{"issuer":null,"audience":[],"jwks_url":null,"claims":{"user":"sub","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"admin"}
         groups: {}
         personas: {}

@@ -1,14 +1,20 @@
 //! Files for one call: the names in its arguments are looked up, and it is granted their addresses until it ends.
 
 use super::Files;
+use crate::answer::Answer;
 use crate::clock::now_ms;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Draft;
 use toolbooth_core::call::inject::{FileBook, FileFault, SignedUrl, file_names};
 use toolbooth_core::caller::Caller;
+use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
+use toolbooth_wire::RpcError;
 use uuid::Uuid;
+
+/// What stands in an answer in place of a token.
+const REDACTED: &str = "redacted";
 
 /// What the names in a call's arguments mean. Its addresses count while it lives, and a little longer.
 pub(crate) struct Grant {
@@ -54,6 +60,50 @@ impl Files {
             }
         }
         Some(grant)
+    }
+}
+
+impl Grant {
+    /// The answer without the tokens that the call was given: a server that echoes its arguments must not
+    /// hand a live address to the model. A token has no character that JSON writes in another way.
+    pub(crate) fn redact(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Result { result, era, facts, warnings } => {
+                Answer::Result { result: self.redacted(result), era, facts, warnings }
+            }
+            Answer::Error(error) => {
+                let message = self.cleaned(&error.message).unwrap_or(error.message);
+                let data = error.data.map(|data| self.redacted(data));
+                Answer::Error(RpcError { code: error.code, message, data })
+            }
+            Answer::InputRequired { requests, state, server } => {
+                let requests = requests.map(|requests| self.redacted(requests));
+                Answer::InputRequired { requests, state, server }
+            }
+            other => other,
+        }
+    }
+
+    fn redacted(&self, json: RawJson) -> RawJson {
+        match self.cleaned(json.as_str()) {
+            Some(text) => RawJson::trusted(text),
+            None => json,
+        }
+    }
+
+    /// The text without tokens, if it has any.
+    fn cleaned(&self, text: &str) -> Option<String> {
+        let mut cleaned: Option<String> = None;
+        for (_, address) in &self.found {
+            let Some((_, token)) = address.as_ref().ok().and_then(|url| url.expose().split_once("?token="))
+            else {
+                continue;
+            };
+            if cleaned.as_deref().unwrap_or(text).contains(token) {
+                cleaned = Some(cleaned.as_deref().unwrap_or(text).replace(token, REDACTED));
+            }
+        }
+        cleaned
     }
 }
 

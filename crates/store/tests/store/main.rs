@@ -1,6 +1,7 @@
 //! The store's tests: what every backend promises, and what the file-backed one promises besides.
 
 mod audit;
+mod blob_promises;
 mod blobs;
 mod consents;
 mod contract;

@@ -26,6 +26,8 @@ pub enum Answer {
     Body(String),
     /// With an event: this text as its data, likewise.
     Event(String),
+    /// With the request's own text, as the text of a result.
+    Echo,
     /// With anything else.
     Raw {
         /// The HTTP status.
@@ -206,6 +208,15 @@ fn answer(state: &State, method: &str, id: &Value) -> Response<Body> {
             return match lock(&state.answer).clone() {
                 Answer::Body(text) => whole(text.replacen(ID, &id.to_string(), 1)),
                 Answer::Event(text) => event(&text.replacen(ID, &id.to_string(), 1)),
+                Answer::Echo => {
+                    let seen = lock(&state.seen).last().map(|seen| seen.body.clone()).unwrap_or_default();
+                    let content = json!([{ "type": "text", "text": seen }]);
+                    whole(
+                        json!({ "jsonrpc": "2.0", "id": id,
+                        "result": { "content": content, "resultType": "complete" } })
+                        .to_string(),
+                    )
+                }
                 Answer::Raw { status, kind, body } => raw(status, &kind, body),
                 Answer::Stalls { text, length } => stalled(text.replacen(ID, &id.to_string(), 1), length),
             };

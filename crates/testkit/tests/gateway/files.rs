@@ -209,6 +209,21 @@ async fn a_token_expires_is_used_up_and_outlives_a_restart_by_the_grace() {
 }
 
 #[tokio::test]
+async fn an_echoed_address_does_not_reach_the_model() {
+    let scene = Scene::new(json!({})).await;
+    scene.put("a.txt", "aaaa").await;
+    let client = Client::of(Era::Modern, scene.gateway.address).await;
+    scene.upstream.answer(Answer::Echo);
+    let told = client.call("srv_read", json!({ "filename": "a.txt" })).await;
+    assert!(
+        told.text().contains("/files/download/") && told.text().contains("token=redacted"),
+        "{}",
+        told.answer
+    );
+    assert!(!told.text().contains("token=v1"), "{}", told.answer);
+}
+
+#[tokio::test]
 async fn weak_keys_keep_the_gateway_from_starting() {
     for key in ["changeme-changeme-changeme-changeme", "short", &"a".repeat(40)] {
         let home = Home::with_settings(json!({ "files": { "key": key } }), &[]);

@@ -52,6 +52,9 @@ pub(super) async fn put(reach: &Reach, global: &Global, files: &[PathBuf], about
 async fn put_one(reach: &Reach, path: &Path, about: &About<'_>) -> Result<Value, Failure> {
     let is_input = path.as_os_str() == "-";
     let own = path.file_name().filter(|_| !is_input).map(|name| name.to_string_lossy().into_owned());
+    if !is_input && path.is_dir() {
+        return Err(unreadable(path, &io::ErrorKind::IsADirectory.into()));
+    }
     let name = about.name.clone().or(own).ok_or_else(|| {
         Failure::misuse("usage.name", "what comes from standard input needs a name", Some("give --name NAME"))
     })?;
@@ -61,9 +64,6 @@ async fn put_one(reach: &Reach, path: &Path, about: &About<'_>) -> Result<Value,
         false => {
             let file = tokio::fs::File::open(path).await.map_err(|error| unreadable(path, &error))?;
             let facts = file.metadata().await.map_err(|error| unreadable(path, &error))?;
-            if facts.is_dir() {
-                return Err(unreadable(path, &io::ErrorKind::IsADirectory.into()));
-            }
             let length = facts.is_file().then_some(facts.len());
             (length, pieces(file, meter(length)))
         }

@@ -45,7 +45,7 @@ pub enum Entry {
     /// A field and its text.
     Text(String, String),
     /// A file: its name, its kind, and its content to come.
-    File(multer::Field<'static>),
+    File(Box<multer::Field<'static>>),
 }
 
 impl Form {
@@ -67,7 +67,7 @@ impl Form {
         }
         self.ration.store(u64::MAX, Ordering::Relaxed);
         if field.file_name().is_some() {
-            return Ok(Some(Entry::File(field)));
+            return Ok(Some(Entry::File(Box::new(field))));
         }
         let name = field.name().unwrap_or_default().to_owned();
         let mut text = Vec::new();

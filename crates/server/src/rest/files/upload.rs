@@ -138,7 +138,7 @@ async fn from_form(
                 let name = name.or_else(|| field.file_name().map(str::to_owned)).unwrap_or_default();
                 let mime = field.content_type().map(ToString::to_string);
                 let new = NewFile { name, mime, origin: FileOrigin::Upload, description, viewer };
-                match files.put(&caller, new, field).await {
+                match files.put(&caller, new, *field).await {
                     Ok(file) => kept = Some((file, caller)),
                     Err(fault) => break Err(Problem::of(&fault)),
                 }

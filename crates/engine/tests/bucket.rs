@@ -1,0 +1,62 @@
+//! Blobs in a bucket keep what blobs promise. `cargo xtask test` starts a server that speaks S3 and names it in
+//! `TOOLBOOTH_TEST_S3`; without one there is nothing to test.
+#![cfg(feature = "s3")]
+
+#[path = "../../store/tests/store/blob_promises.rs"]
+mod blob_promises;
+
+use blob_promises::*;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use toolbooth_core::secret::SecretText;
+use toolbooth_engine::files::open_bucket;
+use toolbooth_store::blobs::{Blobs, Bucket};
+
+const SERVER: &str = "TOOLBOOTH_TEST_S3";
+
+/// A bucket, made unless it is there, with a prefix of the promise's own.
+async fn bucket(promise: &str) -> Option<Blobs> {
+    let Ok(endpoint) = std::env::var(SERVER) else {
+        eprintln!("{SERVER} names no server, so this was not tested");
+        return None;
+    };
+    let host = endpoint.trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = tokio::net::TcpStream::connect(host).await.expect("the server is there");
+    let request =
+        format!("PUT /toolbooth HTTP/1.1\r\nhost: {host}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    stream.read_to_end(&mut Vec::new()).await.expect("answered");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let secret = |text: &str| SecretText::expanded("${KEY}", text);
+    let bucket = Bucket {
+        name: "toolbooth".into(),
+        prefix: format!("{promise}/{now}"),
+        endpoint: Some(endpoint.clone()),
+        region: None,
+        access_key: secret("key"),
+        secret_key: secret("secret"),
+        session_token: None,
+    };
+    Some(open_bucket(&bucket).expect("a bucket"))
+}
+
+macro_rules! promises {
+    ($($promise:ident)*) => {
+        mod in_a_bucket {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $promise() {
+                if let Some(blobs) = super::bucket(stringify!($promise)).await {
+                    super::$promise(&blobs).await;
+                    assert!(blobs.is_shared());
+                }
+            })*
+        }
+    };
+}
+
+promises! {
+    what_was_written_is_read_back_whole_and_in_parts
+    a_blob_is_there_when_it_is_finished_and_not_before
+    a_removed_blob_is_gone
+    blobs_are_listed
+}
