@@ -130,3 +130,16 @@ fn the_planners_script_runs() {
     "#]]
     .assert_eq(&world.shown(&output));
 }
+
+#[test]
+fn a_configuration_may_name_a_bundled_server() {
+    let world = World::new(&[(
+        ".config/toolbooth/toolbooth.json",
+        r#"{"servers": {"who": {"bundled": "identity"}}}"#,
+    )]);
+    let whoami = results(&world, "call who_whoami --json");
+    assert!(whoami["user"].is_string(), "it follows the contract: {whoami}");
+    world.write(".config/toolbooth/toolbooth.json", r#"{"servers": {"who": {"bundled": "toaster"}}}"#);
+    let shown = world.screen("servers show who");
+    assert!(shown.contains("no server `toaster` is bundled"), "{shown}");
+}
