@@ -5,7 +5,9 @@
 //! and have to give right answers. Nothing of theirs may be left running afterwards.
 
 mod approvals;
+mod authors;
 mod clients;
+mod guide;
 mod inspector;
 mod process;
 mod report;
@@ -21,12 +23,15 @@ use std::path::Path;
 
 type Part = fn(&Setup, &Stage, &mut Report) -> Result<()>;
 
-const PARTS: [(&str, Part); 5] = [
+const PARTS: [(&str, Part); 8] = [
     ("clients", clients::tour),
     ("approvals", approvals::ask),
     ("inspector", inspector::inspect),
     ("alone", clients::alone),
     ("servers", servers::visit),
+    ("examples", authors::examples),
+    ("guide", guide::follow),
+    ("seeds", authors::seeds),
 ];
 
 /// Runs the parts of these names, or all.

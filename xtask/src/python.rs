@@ -67,6 +67,11 @@ impl Venv {
         self.home.join("bin/python")
     }
 
+    /// The folder of its programs.
+    pub fn bin(&self) -> PathBuf {
+        self.home.join("bin")
+    }
+
     /// A program that one of its packages brought.
     pub fn program(&self, name: &str) -> PathBuf {
         self.home.join("bin").join(name)

@@ -15,7 +15,7 @@ use toolbooth_config::{Loaded, ServerConfigState, Settings, Sources};
 use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
-use toolbooth_core::server::{ServerEntry, Transport};
+use toolbooth_core::server::{Inject, ServerEntry, Transport};
 use toolbooth_engine::{Engine, Options, ServerPlan, Standing};
 use toolbooth_server::guard::Guard;
 use toolbooth_server::identify::Identity;
@@ -132,7 +132,11 @@ fn bundled() -> Vec<ServerPlan> {
     names
         .map(|name: toolbooth_core::names::ServerName| {
             let transport = Transport::Bundled(name.to_string());
-            let entry = ServerEntry::with_defaults(name.clone(), transport);
+            let mut entry = ServerEntry::with_defaults(name.clone(), transport);
+            entry.about.description = crate::demo::about(name.as_str()).map(str::to_owned);
+            entry.inject = Inject::contract();
+            // They came with the binary: what they say of themselves is our word.
+            entry.defaults.trust_annotations = true;
             ServerPlan {
                 name,
                 hash: "bundled".into(),
@@ -162,7 +166,7 @@ fn surroundings(settings: &Settings, sources: &Sources) -> Surroundings {
         host_environment: sources.env.clone(),
         allowed_environment: settings.environment.clone(),
         reaper: Reaper::current_exe(),
-        own_executable: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("toolbooth")),
+        bundled: crate::demo::open,
         roots,
         answer_limit: usize::try_from(settings.limits.upstream_bytes).unwrap_or(usize::MAX),
     }

@@ -7,9 +7,11 @@ use toolbooth_config::settings::{
 };
 use toolbooth_core::call::Policy;
 use toolbooth_core::call::policy::{self, RuleBook};
-use toolbooth_core::fault::Problem;
+use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::result::Budget;
-use toolbooth_engine::{Audited, Inspecting, ResultTerms, Terms};
+use toolbooth_core::sampling::{self, SamplingTerms};
+use toolbooth_engine::{Audited, Inspecting, ResultTerms, Sampler, Terms};
+use toolbooth_upstream::llm::Llm;
 
 /// The terms that the settings name.
 pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
@@ -56,7 +58,33 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
             max_artifact_bytes: settings.limits.artifact_bytes,
             iframe_hosts: settings.display.iframe_hosts.clone(),
         },
+        sampler: sampler(settings)?,
     })
+}
+
+/// The gateway's own model, where one is configured and any server may ask it.
+fn sampler(settings: &Settings) -> Result<Option<Arc<Sampler>>, Problem> {
+    let llm = &settings.llm;
+    let (Some(url), Some(model)) = (&llm.base_url, &llm.model) else { return Ok(None) };
+    if llm.allow.is_empty() {
+        return Ok(None);
+    }
+    let servers = sampling::servers(&llm.allow).map_err(|error| Problem {
+        code: "config.bad-glob",
+        blame: Blame::Gateway,
+        message: format!("`llm.allow` holds a pattern that cannot be read: {error}"),
+        hint: None,
+    })?;
+    let terms = SamplingTerms {
+        servers,
+        model: model.clone(),
+        models: llm.models.clone(),
+        max_tokens: llm.max_tokens,
+        requests_per_call: llm.requests_per_call,
+        tokens_per_day: llm.tokens_per_day,
+    };
+    let llm = Llm::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?;
+    Ok(Some(Arc::new(Sampler { terms, llm })))
 }
 
 /// The rules that hide tools from callers, where there are any.

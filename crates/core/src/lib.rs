@@ -21,6 +21,7 @@ pub mod persona;
 pub mod plan;
 pub mod redact;
 pub mod result;
+pub mod sampling;
 pub mod schema;
 pub mod secret;
 pub mod server;

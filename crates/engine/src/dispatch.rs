@@ -3,6 +3,7 @@
 use crate::answer::{Answer, ResultKind, ResultLook};
 use crate::engine::Engine;
 use crate::terms::Inspecting;
+use crate::sampling::{Helped, Line};
 use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -49,10 +50,12 @@ impl Engine {
         if self.terms().results.inspecting == Inspecting::Yes {
             link.read_updates();
         }
+        let helped = self.helped(call, link);
+        let line = helped.as_ref().map_or_else(|| Line::plain(call, link), Helped::line);
         let mut last = None;
         for provider in providers {
             // Pinned here: handed on by value, the whole attempt would be copied at every step.
-            let attempt = pin!(self.attempt(call, provider, round.clone(), progress, rounds, reading, link));
+            let attempt = pin!(self.attempt(call, provider, round.clone(), progress, rounds, reading, &line));
             match self.within_deadline(&call.tool().server, link, attempt).await {
                 Ok(answer) => return Ok(answer),
                 // Another provider may serve only what no provider has seen.
@@ -72,15 +75,16 @@ impl Engine {
         progress: Progress,
         rounds: Rounds,
         reading: Reading,
-        link: &CallLink,
+        line: &Line<'_>,
     ) -> Result<Answer, UpstreamError> {
         let server = self.server(provider.server)?;
         let mut renewed = false;
         for _ in 0..MAX_ROUNDS {
-            let connection = server.connection(call.caller(), call.client()).await?;
+            let connection = server.connection(call.caller(), line.client).await?;
             connection.follow_log_level(call.client()).await;
-            let ask = Ask::for_call(call, &round, progress, reading);
-            let answer = match connection.ask(ask, link).await {
+            let mut ask = Ask::for_call(call, &round, progress, reading);
+            ask.client = line.client;
+            let answer = match connection.ask(ask, line.link).await {
                 // The server has forgotten us and has not looked at the request: once more, anew.
                 Err(UpstreamError::SessionExpired { .. }) if !renewed => {
                     renewed = true;
@@ -90,12 +94,15 @@ impl Engine {
                 other => other?,
             };
             match self.read_answer(answer, &connection)? {
-                Answer::InputRequired { requests, state, server } if rounds == Rounds::Driven => {
+                Answer::InputRequired { requests, state, server }
+                    if rounds == Rounds::Driven
+                        || requests.as_ref().is_some_and(|asked| line.takes(asked)) =>
+                {
                     let Some(requests) = requests else {
                         round = Round { input_responses: None, request_state: state };
                         continue;
                     };
-                    match Box::pin(put_questions(&requests, link)).await {
+                    match Box::pin(put_questions(&requests, line.link)).await {
                         Ok(responses) => {
                             round = Round { input_responses: Some(responses), request_state: state }
                         }

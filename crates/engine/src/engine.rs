@@ -17,7 +17,7 @@ use crate::terms::Terms;
 use crate::waiting_room::WaitingRoom;
 use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex as PlainMutex, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 use toolbooth_core::audit::AuditEntry;
@@ -27,6 +27,7 @@ use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::sampling::DayBook;
 use toolbooth_store::{Store, StoreError};
 use toolbooth_upstream::open::Surroundings;
 use toolbooth_upstream::{Context, ServerEvent, ServerState, Start, Supervised, UpstreamError};
@@ -82,6 +83,7 @@ pub struct Engine {
     changes: broadcast::Sender<Change>,
     terms: ArcSwap<Terms>,
     memory: Memory,
+    day_book: Arc<PlainMutex<DayBook>>,
     waiting_room: Arc<WaitingRoom>,
     roster: OnceLock<Weak<dyn Roster>>,
     blank_call: AuditEntry,
@@ -149,6 +151,7 @@ impl Engine {
             changes,
             terms: ArcSwap::from_pointee(terms),
             memory,
+            day_book: Arc::default(),
             waiting_room: Arc::default(),
             roster: OnceLock::new(),
             blank_call: AuditEntry::new(0, "call", "", ""),
@@ -382,6 +385,11 @@ impl Engine {
     /// Where the gateway's own executable is.
     pub(crate) fn own_executable(&self) -> &std::path::Path {
         &self.context.surroundings.own_executable
+    }
+
+    /// What servers have used of the gateway's model today. Reloads do not reset it.
+    pub(crate) fn day_book(&self) -> &Arc<PlainMutex<DayBook>> {
+        &self.day_book
     }
 
     pub(crate) fn memory(&self) -> &Memory {

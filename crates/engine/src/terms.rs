@@ -1,5 +1,7 @@
 //! The terms calls are made on: the operator's policies and how people are asked.
 
+use crate::sampling::Sampler;
+use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Policy;
 use toolbooth_core::caller::{Admin, Caller};
@@ -19,6 +21,8 @@ pub struct Terms {
     pub audited: Audited,
     /// What becomes of results.
     pub results: ResultTerms,
+    /// The gateway's own model, where servers may ask one.
+    pub sampler: Option<Arc<Sampler>>,
 }
 
 /// What becomes of results.
@@ -78,6 +82,7 @@ impl Default for Terms {
             approvers: Vec::new(),
             audited: Audited::All,
             results: ResultTerms::default(),
+            sampler: None,
         }
     }
 }

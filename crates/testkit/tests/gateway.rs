@@ -56,6 +56,8 @@ mod results;
 mod rights;
 #[path = "gateway/samples.rs"]
 mod samples;
+#[path = "gateway/sampling.rs"]
+mod sampling;
 #[path = "gateway/scene.rs"]
 mod scene;
 #[path = "gateway/spoofing.rs"]

@@ -79,8 +79,15 @@ pub(crate) async fn shake(opened: Opened, opening: &Opening) -> Result<Connectio
         match discover(&*peer, opening, linked).await {
             Ok(introduction) => introduction,
             Err(Refusal::Upstream(error)) => return Err(error),
-            Err(Refusal::Other(_) | Refusal::Silence) => match initialize(&*peer, opening).await {
+            Err(first @ (Refusal::Other(_) | Refusal::Silence)) => match initialize(&*peer, opening).await {
                 Ok(introduction) => introduction,
+                // It was not legacy but slow to start: it has read the first question by now.
+                Err(Refusal::Other(why)) if matches!(first, Refusal::Silence) => {
+                    match discover(&*peer, opening, linked).await {
+                        Ok(introduction) => introduction,
+                        Err(_) => return Err(no_handshake(opening, Refusal::Other(why))),
+                    }
+                }
                 Err(refusal) => return Err(no_handshake(opening, refusal)),
             },
         }

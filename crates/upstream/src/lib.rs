@@ -3,6 +3,7 @@
 //! Knows no callers' rights and no policies: a call arrives here sealed.
 
 mod backoff;
+pub mod bundled;
 pub mod connection;
 mod discover;
 pub mod duplex;
@@ -11,6 +12,7 @@ mod handshake;
 pub mod http;
 pub mod legacy_sse;
 pub mod link;
+pub mod llm;
 pub mod oauth;
 pub mod open;
 pub mod peer;

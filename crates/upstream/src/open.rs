@@ -1,5 +1,6 @@
 //! Opening a connection: from a server's entry to a server that has shaken hands.
 
+use crate::bundled::{self, Bundled, BundledParts};
 use crate::connection::{Connection, Linked, Opened};
 use crate::error::UpstreamError;
 use crate::handshake::{Opening, shake};
@@ -11,7 +12,6 @@ use crate::stdio::{self, StdioParts};
 use crate::websocket::{self, WebSocketParts};
 use ::http::{HeaderName, HeaderValue};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use tokio::sync::mpsc;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
@@ -28,8 +28,8 @@ pub struct Surroundings {
     pub allowed_environment: Vec<String>,
     /// How the reaper of a child is run.
     pub reaper: Reaper,
-    /// How a bundled server is run: this executable.
-    pub own_executable: PathBuf,
+    /// Where the servers that come with the binary are found.
+    pub bundled: Bundled,
     /// What `roots/list` outside a call is answered with: a whole result.
     pub roots: Option<RawJson>,
     /// The longest line or body taken from a server.
@@ -109,18 +109,14 @@ impl Surroundings {
                 retry_in: None,
             }),
             Transport::Bundled(name) => {
-                let launch = Launch {
-                    command: SecretText::plain(self.own_executable.to_string_lossy()),
-                    args: vec![SecretText::plain("demo-server"), SecretText::plain(name)],
-                    cwd: None,
-                    env: clean_environment(
-                        &self.host_environment,
-                        &self.allowed_environment,
-                        &BTreeMap::new(),
-                    ),
-                    reaper: self.reaper.clone(),
-                };
-                self.start(request, launch)
+                let peer = bundled::open(BundledParts {
+                    server: entry.name.to_string(),
+                    name,
+                    bundled: self.bundled,
+                    notices: request.notices.clone(),
+                    roots: self.roots.clone(),
+                })?;
+                Ok(Opened { peer: Box::new(peer), linked: Linked::No })
             }
             Transport::Http(remote) => {
                 let peer = HttpPeer::new(HttpParts {

@@ -2,8 +2,9 @@
 
 use super::{
     process::{Family, MARK},
-    script::wait,
+    script::{output, wait},
 };
+use crate::python::Venv;
 use anyhow::{Context, Result, bail};
 use nix::{
     sys::signal::{Signal, kill},
@@ -11,6 +12,7 @@ use nix::{
 };
 use serde_json::{Value, json};
 use std::{
+    ffi::OsString,
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -158,10 +160,27 @@ impl Stage {
         Ok(Gateway { program: program("toolbooth")?, name: name.to_owned(), config, data, mark })
     }
 
+    /// A gateway that is not started yet, with a file of servers as somebody else wrote it.
+    pub fn gateway_of(&self, name: &str, config: PathBuf) -> Result<Gateway> {
+        let mark = format!("{name}-{}", std::process::id());
+        let data = self.file(&format!("{name}-data"));
+        Ok(Gateway { program: program("toolbooth")?, name: name.to_owned(), config, data, mark })
+    }
+
+    /// Starts a gateway whose servers find the Python of an environment, and waits until it lists these tools.
+    pub fn serve_with(&self, gateway: &Gateway, tools: &[&str], python: &Venv) -> Result<Running> {
+        let mut command = Command::new(&gateway.program);
+        command.env("PATH", first_in_path(&python.bin())?).env("PYTHONDONTWRITEBYTECODE", "1");
+        self.serve_by(command, gateway, tools)
+    }
+
     /// Starts a gateway, and waits until it lists these tools.
     pub fn serve(&self, gateway: &Gateway, tools: &[&str]) -> Result<Running> {
+        self.serve_by(Command::new(&gateway.program), gateway, tools)
+    }
+
+    fn serve_by(&self, mut command: Command, gateway: &Gateway, tools: &[&str]) -> Result<Running> {
         let address = free_address()?;
-        let mut command = Command::new(&gateway.program);
         command.arg("serve").args(gateway.arguments()).arg("--listen").arg(address.to_string());
         // A server must never see this.
         command.env("SECRET_OF_THE_HOST", "hidden");
@@ -204,6 +223,28 @@ impl Gateway {
     pub fn stdio_command(&self) -> Vec<String> {
         let program = self.program.display().to_string();
         [vec![program, "stdio".into()], self.arguments().to_vec()].concat()
+    }
+
+    /// Runs one of our commands against this gateway; what it prints in JSON.
+    pub fn command(&self, stage: &Stage, words: &[&str]) -> Result<Value> {
+        let mut command = Command::new(&self.program);
+        stage.isolate(&mut command).args(words).arg("--json").args(self.arguments());
+        let seen = output(&mut command, Duration::from_secs(60))?;
+        if !seen.status.success() {
+            bail!("{}: {}{}", seen.status, seen.stdout.trim(), seen.stderr.trim());
+        }
+        serde_json::from_str(&seen.stdout).with_context(|| format!("no JSON: {}", seen.stdout))
+    }
+
+    /// Calls a tool.
+    pub fn call(&self, stage: &Stage, tool: &str, arguments: &Value) -> Result<Value> {
+        self.command(stage, &["call", tool, "--args", &arguments.to_string()])
+    }
+
+    /// Lets a shell find this gateway by the word `toolbooth`, as a person does.
+    pub fn at_hand<'a>(&self, shell: &'a mut Command) -> Result<&'a mut Command> {
+        let folder = self.program.parent().context("it lies in no folder")?;
+        Ok(shell.env("PATH", first_in_path(folder)?).env("TOOLBOOTH_DATA_DIR", &self.data))
     }
 
     /// The process of a gateway that `toolbooth stdio` started, and everything that descends from it.
@@ -256,6 +297,13 @@ impl Drop for Running {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// The search path, with one more folder in front.
+fn first_in_path(folder: &Path) -> Result<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&path));
+    Ok(std::env::join_paths(folders)?)
 }
 
 /// An address that nobody listens on right now.

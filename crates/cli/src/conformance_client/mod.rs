@@ -12,7 +12,6 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::catalog::{Naming, NamingStyle};
@@ -91,7 +90,7 @@ async fn engine(url: &str, scene: &Scene) -> Result<Arc<Engine>, Problem> {
         host_environment: BTreeMap::new(),
         allowed_environment: Vec::new(),
         reaper: Reaper::current_exe(),
-        own_executable: PathBuf::from("toolbooth"),
+        bundled: toolbooth_upstream::bundled::none,
         roots: Some(RawJson::from_value(&json!({ "roots": person::roots() }))),
         answer_limit: ANSWER_LIMIT,
     };

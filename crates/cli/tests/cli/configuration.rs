@@ -289,11 +289,14 @@ fn other_clients_servers_are_taken_over_and_given_back() {
     world.check(
         "servers",
         expect![[r#"
-        SERVER  STATE      TOOLS  TRANSPORT  WHERE
-        demo    connected      5  bundled    toolbooth demo-server demo
+            SERVER    STATE      TOOLS  TRANSPORT  WHERE
+            demo      connected      5  bundled    toolbooth demo-server demo
+            files     connected      2  bundled    toolbooth demo-server files
+            identity  connected      3  bundled    toolbooth demo-server identity
+            planner   connected      1  bundled    toolbooth demo-server planner
 
-        No servers are configured yet, so the bundled ones are shown.
-    "#]],
+            No servers are configured yet, so the bundled ones are shown.
+        "#]],
     );
     world.check(
         "config import cursor --apply",

@@ -25,21 +25,30 @@ fn nothing_is_needed_to_look_around() {
     world.check(
         "servers",
         expect![[r#"
-        SERVER  STATE      TOOLS  TRANSPORT  WHERE
-        demo    connected      5  bundled    toolbooth demo-server demo
+            SERVER    STATE      TOOLS  TRANSPORT  WHERE
+            demo      connected      5  bundled    toolbooth demo-server demo
+            files     connected      2  bundled    toolbooth demo-server files
+            identity  connected      3  bundled    toolbooth demo-server identity
+            planner   connected      1  bundled    toolbooth demo-server planner
 
-        No servers are configured yet, so the bundled ones are shown.
-    "#]],
+            No servers are configured yet, so the bundled ones are shown.
+        "#]],
     );
     world.check(
         "tools list",
         expect![[r#"
-            TOOL        DESCRIPTION
-            demo_echo   Returns the text it was given, unchanged.
-            demo_flaky  Fails on every other call; shows how errors look.
-            demo_hash   Computes the SHA-256 of a text, in hexadecimal.
-            demo_slow   Waits for some milliseconds before it answers; shows deadlines at w…
-            demo_time   Tells the current time in UTC, as seconds since 1970.
+            TOOL                       DESCRIPTION
+            demo_echo                  Returns the text it was given, unchanged.
+            demo_flaky                 Fails on every other call; shows how errors look.
+            demo_hash                  Computes the SHA-256 of a text, in hexadecimal.
+            demo_slow                  Waits for some milliseconds before it answers; shows…
+            demo_time                  Tells the current time in UTC, as seconds since 1970.
+            files_make_report          Makes a small report: a page to look at and its numb…
+            files_size                 Reads a file of your session and tells its size, typ…
+            identity_create_record     Makes a record that belongs to you, whoever you say …
+            identity_override_attempt  Tries to act as somebody else, and tells whether tha…
+            identity_whoami            Tells who the gateway says you are, and every argume…
+            planner_plan_task          Plans a task with the tools you may use, checks the …
         "#]],
     );
     world.check(
@@ -77,12 +86,13 @@ fn nothing_is_needed_to_look_around() {
     world.check(
         "servers show demo",
         expect![[r#"
-        demo: connected
-          transport  bundled
-          where      toolbooth demo-server demo
-          speaks     MCP 2026-07-28
-          offers     5 tools
-    "#]],
+            demo: connected
+              about      Small tools to try the gateway with.
+              transport  bundled
+              where      toolbooth demo-server demo
+              speaks     MCP 2026-07-28
+              offers     5 tools
+        "#]],
     );
     world.check(
         "call demo_hash text=hello",
@@ -93,13 +103,16 @@ fn nothing_is_needed_to_look_around() {
     world.check(
         "doctor",
         expect![[r#"
-        ok    config   no file found: bundled servers and defaults apply
-        ok    gateway  not running; 127.0.0.1:PORT is free for it
-        ok    store    opens (state is kept in ~/.local/share/toolbooth)
-        ok    server   demo: connected, 5 tools
+            ok    config   no file found: bundled servers and defaults apply
+            ok    gateway  not running; 127.0.0.1:PORT is free for it
+            ok    store    opens (state is kept in ~/.local/share/toolbooth)
+            ok    server   demo: connected, 5 tools
+            ok    server   files: connected, 2 tools
+            ok    server   identity: connected, 3 tools
+            ok    server   planner: connected, 1 tool
 
-        All is well.
-    "#]],
+            All is well.
+        "#]],
     );
     world.check(
         "config check",
@@ -253,8 +266,16 @@ fn programs_get_json_of_a_stable_shape() {
     };
     let cases = [
         ("servers --json", "", "revision servers"),
-        ("servers --json", "/servers/0", "name state transport target era revision tools prompts resources"),
-        ("servers show demo --json", "", "name state transport target era revision tools prompts resources"),
+        (
+            "servers --json",
+            "/servers/0",
+            "name state transport target era revision tools prompts resources description",
+        ),
+        (
+            "servers show demo --json",
+            "",
+            "name state transport target era revision tools prompts resources description",
+        ),
         ("servers logs demo --json", "", "name total lines"),
         ("tools --json", "", "revision tools next_cursor"),
         ("tools list --json", "/tools/0", "name id server tool description"),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod bundled;
 mod calls;
 mod clients;
 mod configuration;

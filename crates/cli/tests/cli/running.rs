@@ -18,7 +18,7 @@ fn the_greeting_says_how_to_connect() {
           {"mcpServers": {"toolbooth": {"url": "http://127.0.0.1:PORT/mcp"}}}
           {"mcpServers": {"toolbooth": {"command": "toolbooth", "args": ["stdio"]}}}
 
-        No servers are configured yet, so the bundled ones are shown: demo.
+        No servers are configured yet, so the bundled ones are shown: demo, files, identity, planner.
         Put yours into .mcp.json here, or into ~/.config/toolbooth/toolbooth.toml.
         `toolbooth servers` shows how they do, `toolbooth tools list` what they offer.
     "#]]

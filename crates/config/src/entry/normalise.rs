@@ -204,6 +204,7 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
     let default_timeout = default_timeout.map(|field| field.0);
     check_times(desk, default_timeout, timeout.map(|field| field.0));
     let stdio = matches!(transport, Transport::Stdio { .. } | Transport::Bundled(_));
+    let contract = desk.context.flavor == Flavor::FlatAtlas || matches!(transport, Transport::Bundled(_));
     Some(ServerEntry {
         name: desk.name.clone(),
         transport,
@@ -232,7 +233,7 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
             auth: auth_hints,
             version,
         },
-        inject: injected(inject, desk.context.flavor),
+        inject: injected(inject, if contract { Inject::contract() } else { Inject::default() }),
         timeout: timeout.map_or(Duration::from_secs(30), |field| field.0),
         connect_timeout: connect_timeout.map_or(Duration::from_secs(30), |field| field.0),
         health_check_interval: health_check_interval.map_or(Duration::from_secs(60), |field| field.0),
@@ -283,7 +284,8 @@ fn spoken(desk: &mut Desk<'_>, key: &str, text: Option<String>) -> Option<String
     text
 }
 
-fn injected(inject: Option<InjectField>, flavor: Flavor) -> Inject {
+/// What is supplied; `usual` where nobody says.
+fn injected(inject: Option<InjectField>, usual: Inject) -> Inject {
     match inject {
         Some(InjectField::Switch(true)) => Inject::contract(),
         Some(InjectField::Switch(false)) => Inject::nothing(),
@@ -295,7 +297,6 @@ fn injected(inject: Option<InjectField>, flavor: Flavor) -> Inject {
                 files: files.unwrap_or(default.files),
             }
         }
-        None if flavor == Flavor::FlatAtlas => Inject::contract(),
-        None => Inject::default(),
+        None => usual,
     }
 }

@@ -1,16 +1,17 @@
 //! Settings about what goes out: `llm`, `events`, `telemetry`.
 
-use crate::fields::{secret, secret_map, secret_option, text_option};
+use crate::fields::{seconds, secret, secret_map, secret_option, text_option};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 use toolbooth_core::secret::SecretText;
 
 /// The language model that gateway features use: any OpenAI-compatible endpoint.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Llm {
     /// Its address, up to and including `/v1`.
@@ -25,6 +26,34 @@ pub struct Llm {
     pub model: Option<String>,
     /// Globs of the servers that may ask it questions through the gateway.
     pub allow: Vec<String>,
+    /// Models that servers may prefer to `model`.
+    pub models: Vec<String>,
+    /// The most tokens of one answer.
+    pub max_tokens: u32,
+    /// The most questions that a server may ask during one call.
+    pub requests_per_call: u32,
+    /// The most tokens that servers may use in a day (UTC), questions and answers together.
+    pub tokens_per_day: u64,
+    /// How long one answer may take.
+    #[serde(with = "seconds")]
+    #[schemars(with = "crate::fields::Time")]
+    pub timeout_seconds: Duration,
+}
+
+impl Default for Llm {
+    fn default() -> Self {
+        Self {
+            base_url: None,
+            api_key: None,
+            model: None,
+            allow: Vec::new(),
+            models: Vec::new(),
+            max_tokens: 8_192,
+            requests_per_call: 5,
+            tokens_per_day: 1_000_000,
+            timeout_seconds: Duration::from_secs(120),
+        }
+    }
 }
 
 /// Where events are sent.

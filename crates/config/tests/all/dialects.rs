@@ -172,7 +172,7 @@ fn llm_files_of_other_programs_are_read() {
     world.sources.llm_config = Some("llmconfig.yml".into());
     let llm = world.load().unwrap().settings.llm;
     assert_eq!(llm.api_key.as_ref().unwrap().expose(), "k1");
-    expect![[r#"Llm { base_url: Some("https://llm.example/v1"), api_key: Some("${KEY}"), model: Some("gpt-x"), allow: [] }"#]].assert_eq(&format!("{llm:?}"));
+    expect![[r#"Llm { base_url: Some("https://llm.example/v1"), api_key: Some("${KEY}"), model: Some("gpt-x"), allow: [], models: [], max_tokens: 8192, requests_per_call: 5, tokens_per_day: 1000000, timeout_seconds: 120s }"#]].assert_eq(&format!("{llm:?}"));
 }
 
 #[test]

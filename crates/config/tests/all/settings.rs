@@ -76,7 +76,7 @@ drain_seconds: 3
         files: {"key":"(hidden)","url_seconds":1,"grace_seconds":2,"max_upload_bytes":3,"single_use":false,"unknown":"pass_through"}
         display: {"iframe_hosts":["dash.example"]}
         compliance: {"levels":[{"name":"HIPAA","description":null,"aliases":["hipaa"],"allowed_with":["SOC2"]}]}
-        llm: {"base_url":"https://llm.example/v1","api_key":"${PW}","model":"m","allow":["planner"]}
+        llm: {"base_url":"https://llm.example/v1","api_key":"${PW}","model":"m","allow":["planner"],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120}
         events: {"webhooks":[{"url":"(hidden)","types":[],"secret":null},{"url":"https://hook.example/${PW}","types":["server.*"],"secret":null}],"ring":10000}
         audit: {"calls":"all","keep_days":30,"keep_bytes":1000}
         dead_letters: {"max_replays":1}
@@ -118,7 +118,7 @@ fn defaults_are_those_of_the_documentation() {
         files: {"key":null,"url_seconds":3600,"grace_seconds":60,"max_upload_bytes":262144000,"single_use":false,"unknown":"refuse"}
         display: {"iframe_hosts":[]}
         compliance: {"levels":[]}
-        llm: {"base_url":null,"api_key":null,"model":null,"allow":[]}
+        llm: {"base_url":null,"api_key":null,"model":null,"allow":[],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120}
         events: {"webhooks":[],"ring":10000}
         audit: {"calls":"all","keep_days":null,"keep_bytes":null}
         dead_letters: {"max_replays":3}

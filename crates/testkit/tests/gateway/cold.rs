@@ -184,3 +184,14 @@ async fn a_server_that_is_added_is_in_the_next_list() {
     assert_eq!(status, 200, "{report}");
     assert!(slow_names(&client.names("tools/list", "tools").await) > 0);
 }
+
+/// One that is silent for longer than a legacy server would be is no legacy server, and known at its first try.
+#[tokio::test]
+async fn a_modern_server_may_be_slow_to_start() {
+    let slow = shell(&format!("sleep 2; exec {} --stdio --era modern", quoted(&binaries::fixture())));
+    let home = Home::new(&[("slow", slow)]);
+    let gateway = home.start().await;
+    gateway.connected(&["slow"]).await;
+    assert_eq!(gateway.server("slow").await["revision"], toolbooth_testkit::fixture::MODERN);
+    assert!(!gateway.log().contains("trying again"), "{}", gateway.log());
+}

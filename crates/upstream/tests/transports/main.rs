@@ -74,7 +74,7 @@ impl<'a> Dial<'a> {
             host_environment: BTreeMap::new(),
             allowed_environment: Vec::new(),
             reaper: Reaper::current_exe(),
-            own_executable: "toolbooth".into(),
+            bundled: toolbooth_upstream::bundled::none,
             roots: None,
             answer_limit: LIMIT,
         };

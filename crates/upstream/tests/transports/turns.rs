@@ -37,7 +37,7 @@ impl Booth {
             host_environment: BTreeMap::new(),
             allowed_environment: Vec::new(),
             reaper: Reaper::current_exe(),
-            own_executable: "toolbooth".into(),
+            bundled: toolbooth_upstream::bundled::none,
             roots: None,
             answer_limit: LIMIT,
         };

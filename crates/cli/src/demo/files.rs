@@ -1,0 +1,104 @@
+//! `files`: reads a file that was uploaded, and makes a report with files of its own.
+
+use super::conversation::{Call, Reply, Server};
+use super::fetch;
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// The longest title of a report.
+const LONGEST_TITLE: usize = 200;
+
+/// The server.
+#[derive(Debug)]
+pub(super) struct Files;
+
+#[async_trait]
+impl Server for Files {
+    fn name(&self) -> &'static str {
+        "files"
+    }
+
+    fn tools(&self) -> Value {
+        json!([
+            {"name": "size", "description": "Reads a file of your session and tells its size, type and SHA-256.",
+             "annotations": {"readOnlyHint": true, "idempotentHint": true},
+             "inputSchema": {"type": "object", "properties": {
+                "filename": {"type": "string", "format": "toolbooth-file", "description": "The name of an uploaded file."},
+                "original_filename": {"type": "string", "description": "That name; supplied by the gateway."}},
+                "required": ["filename"]}},
+            {"name": "make_report", "description": "Makes a small report: a page to look at and its numbers as a table.",
+             "annotations": {"readOnlyHint": true, "idempotentHint": true},
+             "inputSchema": {"type": "object", "properties": {
+                "title": {"type": "string", "maxLength": LONGEST_TITLE, "description": "What the report is called."},
+                "rows": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 5, "description": "How many rows of numbers."}},
+                "required": ["title"]}},
+        ])
+    }
+
+    async fn call(&self, call: Call) -> Option<Reply> {
+        let outcome = match call.tool.as_str() {
+            "size" => size(&call).await,
+            "make_report" => make_report(&call),
+            _ => return None,
+        };
+        Some(outcome.unwrap_or_else(|refused| refused))
+    }
+}
+
+async fn size(call: &Call) -> Result<Reply, Reply> {
+    let url = call.text("filename")?;
+    let measured = fetch::measure(url).await.map_err(|why| Reply::failed(&why))?;
+    Ok(Reply::object(&json!({"results": {
+        "filename": call.arguments["original_filename"], "bytes": measured.bytes,
+        "mime": measured.mime, "sha256": measured.sha256,
+    }})))
+}
+
+fn make_report(call: &Call) -> Result<Reply, Reply> {
+    let title: String = call.text("title")?.chars().take(LONGEST_TITLE).collect();
+    let rows = call.arguments["rows"].as_u64().unwrap_or(5).clamp(1, 1000);
+    let squares = || (1..=rows).map(|number| (number, number * number));
+    let table: String = squares().map(|(number, square)| format!("{number},{square}\n")).collect();
+    let cells: String =
+        squares().map(|(number, square)| format!("<tr><td>{number}</td><td>{square}</td></tr>\n")).collect();
+    let heading = escaped(&title);
+    let page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{heading}</title></head>\n<body><h1>{heading}</h1>\n<table>\n<tr><th>n</th><th>n²</th></tr>\n{cells}</table></body></html>\n"
+    );
+    let file = |name: &str, mime: &str, description: &str, content: &str| json!({"name": name, "mime": mime, "description": description, "b64": STANDARD.encode(content)});
+    Ok(Reply::object(&json!({
+        "results": {"title": title, "rows": rows, "sum_of_squares": squares().map(|(_, square)| square).sum::<u64>()},
+        "artifacts": [
+            file("report.html", "text/html", "The report as a page.", &page),
+            file("numbers.csv", "text/csv", "Its numbers.", &format!("n,square\n{table}")),
+        ],
+        "display": {"open_canvas": true, "primary_file": "report.html", "mode": "replace", "title": title},
+        "meta_data": {"made_by": "toolbooth"},
+    })))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conversation::tests::call;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_report_follows_the_contract() {
+        let result = call(Files, "make_report", json!({"title": "<Squares>", "rows": 3})).await;
+        let made = &result["structuredContent"];
+        assert_eq!(made["results"], json!({"title": "<Squares>", "rows": 3, "sum_of_squares": 14}));
+        let content = |index: usize| {
+            let b64 = made["artifacts"][index]["b64"].as_str().expect("content");
+            String::from_utf8(STANDARD.decode(b64).expect("base64")).expect("text")
+        };
+        assert!(content(0).contains("<h1>&lt;Squares&gt;</h1>"), "{}", content(0));
+        assert_eq!(content(1), "n,square\n1,1\n2,4\n3,9\n");
+        assert_eq!(made["display"]["primary_file"], made["artifacts"][0]["name"]);
+    }
+}
