@@ -167,6 +167,7 @@ fn surroundings(settings: &Settings, sources: &Sources) -> Surroundings {
         allowed_environment: settings.environment.clone(),
         reaper: Reaper::current_exe(),
         bundled: crate::demo::open,
+        own_executable: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("toolbooth")),
         roots,
         answer_limit: usize::try_from(settings.limits.upstream_bytes).unwrap_or(usize::MAX),
     }

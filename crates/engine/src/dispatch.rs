@@ -2,8 +2,8 @@
 
 use crate::answer::{Answer, ResultKind, ResultLook};
 use crate::engine::Engine;
-use crate::terms::Inspecting;
 use crate::sampling::{Helped, Line};
+use crate::terms::Inspecting;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::time::Instant;

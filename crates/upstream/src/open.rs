@@ -12,6 +12,7 @@ use crate::stdio::{self, StdioParts};
 use crate::websocket::{self, WebSocketParts};
 use ::http::{HeaderName, HeaderValue};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use tokio::sync::mpsc;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
@@ -30,6 +31,8 @@ pub struct Surroundings {
     pub reaper: Reaper,
     /// Where the servers that come with the binary are found.
     pub bundled: Bundled,
+    /// Where the binary is, for workers that are processes of their own.
+    pub own_executable: PathBuf,
     /// What `roots/list` outside a call is answered with: a whole result.
     pub roots: Option<RawJson>,
     /// The longest line or body taken from a server.

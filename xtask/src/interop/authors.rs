@@ -15,7 +15,7 @@ pub fn examples(setup: &Setup, stage: &Stage, report: &mut Report) -> Result<()>
     let mut running = stage.serve_with(&gateway, &tools, &setup.second)?;
     let poem = stage.file("poem.txt");
     fs::write(&poem, "hello")?;
-    gateway.command(stage, &["files", "put", &poem.display().to_string()])?;
+    gateway.says(stage, &["files", "put", &poem.display().to_string()])?;
     let forged = json!({ "claimed_user": "mallory", "username": "mallory" });
     let hello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
     let cases = [

@@ -226,7 +226,7 @@ impl Gateway {
     }
 
     /// Runs one of our commands against this gateway; what it prints in JSON.
-    pub fn command(&self, stage: &Stage, words: &[&str]) -> Result<Value> {
+    pub fn says(&self, stage: &Stage, words: &[&str]) -> Result<Value> {
         let mut command = Command::new(&self.program);
         stage.isolate(&mut command).args(words).arg("--json").args(self.arguments());
         let seen = output(&mut command, Duration::from_secs(60))?;
@@ -238,7 +238,7 @@ impl Gateway {
 
     /// Calls a tool.
     pub fn call(&self, stage: &Stage, tool: &str, arguments: &Value) -> Result<Value> {
-        self.command(stage, &["call", tool, "--args", &arguments.to_string()])
+        self.says(stage, &["call", tool, "--args", &arguments.to_string()])
     }
 
     /// Lets a shell find this gateway by the word `toolbooth`, as a person does.

@@ -92,6 +92,7 @@ async fn engine(url: &str, scene: &Scene) -> Result<Arc<Engine>, Problem> {
         reaper: Reaper::current_exe(),
         bundled: toolbooth_upstream::bundled::none,
         roots: Some(RawJson::from_value(&json!({ "roots": person::roots() }))),
+        own_executable: "toolbooth".into(),
         answer_limit: ANSWER_LIMIT,
     };
     let naming = Naming { style: NamingStyle::Bare, ..Naming::default() };

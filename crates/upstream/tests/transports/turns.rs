@@ -38,6 +38,7 @@ impl Booth {
             allowed_environment: Vec::new(),
             reaper: Reaper::current_exe(),
             bundled: toolbooth_upstream::bundled::none,
+            own_executable: "toolbooth".into(),
             roots: None,
             answer_limit: LIMIT,
         };
