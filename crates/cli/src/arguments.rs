@@ -141,6 +141,7 @@ pub enum Command {
     #[command(hide = true)]
     DemoServer {
         /// Its name.
+        #[arg(value_parser = crate::demo::NAMES)]
         name: String,
     },
 }

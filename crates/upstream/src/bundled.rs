@@ -56,7 +56,7 @@ pub(crate) fn open(parts: BundledParts<'_>) -> Result<Arc<DuplexPeer>, UpstreamE
             code: "server.config",
             blame: Blame::Gateway,
             message: format!("server `{server}` cannot be started: no server `{name}` is bundled"),
-            hint: Some("`toolbooth demo-server` names those that are".into()),
+            hint: Some("`toolbooth demo-server --help` names those that are".into()),
         })));
     };
     let (on_close, closing) = oneshot::channel();

@@ -143,3 +143,24 @@ fn a_configuration_may_name_a_bundled_server() {
     let shown = world.screen("servers show who");
     assert!(shown.contains("no server `toaster` is bundled"), "{shown}");
 }
+
+#[test]
+fn a_file_is_read_by_its_name() {
+    let world = World::new(&[("work/poem.txt", "hello")]);
+    let gateway = world.serve();
+    let put = world.run("files put poem.txt");
+    assert!(put.status.success(), "{}", world.shown(&put));
+    let size = results(&world, "call files_size --json filename=poem.txt");
+    let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    assert_eq!(
+        (&size["filename"], &size["bytes"], &size["sha256"]),
+        (&json!("poem.txt"), &json!(5), &json!(sha256))
+    );
+    let unknown = world.run("call files_size filename=prose.txt");
+    assert!(!unknown.status.success(), "{}", world.shown(&unknown));
+    // The bundled servers are tasks of the gateway: it has started nothing.
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", gateway.id())).unwrap_or_default();
+    assert_eq!(children.trim(), "");
+    assert!(gateway.stop());
+}

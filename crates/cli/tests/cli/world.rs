@@ -175,6 +175,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks it to end, as Ctrl-C would.
     pub fn stop(mut self) -> bool {
         let _ = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
