@@ -216,7 +216,7 @@ async fn an_echoed_address_does_not_reach_the_model() {
     scene.upstream.answer(Answer::Echo);
     let told = client.call("srv_read", json!({ "filename": "a.txt" })).await;
     assert!(
-        told.text().contains("/files/download/") && told.text().contains("token=redacted"),
+        told.text().contains("/files/download/") && told.text().contains("token=[redacted]"),
         "{}",
         told.answer
     );
