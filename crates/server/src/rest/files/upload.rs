@@ -29,8 +29,8 @@ use toolbooth_engine::{FileProblem, Files, NewFile};
 const PIECE_PATIENCE: Duration = Duration::from_secs(60);
 /// How much longer than its file a form may be.
 const FORM_BYTES: u64 = 1 << 20;
-/// How much of a refused upload is still taken.
-const DRAIN_BYTES: usize = 8 << 20;
+/// How much of a refused upload is still taken, at least; else as much as would have been taken of a right one.
+const DRAIN_BYTES: u64 = 8 << 20;
 /// How long it is taken.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// What a right upload looks like.
@@ -68,7 +68,7 @@ pub async fn put(
     let file = match taken {
         Ok(file) => file,
         Err(refused) => {
-            tokio::spawn(drain(source));
+            tokio::spawn(drain(source, limit_bytes.max(DRAIN_BYTES)));
             let mut response = ProblemDocument::from(refused).into_response();
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             return Ok(response);
@@ -200,11 +200,11 @@ fn lock(body: &Mutex<BodyDataStream>) -> MutexGuard<'_, BodyDataStream> {
 
 /// Takes a bounded rest of a refused upload, so that its sender gets to read the refusal: closing a
 /// connection on somebody who still writes would throw it away.
-async fn drain(source: Source) {
+async fn drain(source: Source, bytes: u64) {
     let rest = async {
-        let mut left = DRAIN_BYTES;
+        let mut left = bytes;
         while let Some(Ok(piece)) = poll_fn(|cx| lock(&source.0).poll_next_unpin(cx)).await {
-            left = left.saturating_sub(piece.len());
+            left = left.saturating_sub(piece.len() as u64);
             if left == 0 {
                 return;
             }
