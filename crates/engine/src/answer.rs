@@ -24,6 +24,8 @@ pub(crate) struct ResultLook<'a> {
     is_error: Option<&'a str>,
     structured: Option<&'a str>,
     has_extras: bool,
+    /// Whether its `_meta` may hold members under the gateway's own names.
+    pub(crate) may_be_forged: bool,
 }
 
 /// What a result says it is.
@@ -43,7 +45,8 @@ impl<'a> ResultLook<'a> {
         let [kind, is_error, structured, meta, ttl, scope] =
             result.pick(["resultType", "isError", "structuredContent", "_meta", "ttlMs", "cacheScope"]);
         let has_extras = kind.or(meta).or(ttl).or(scope).is_some() || !result.is_object();
-        Self { kind, is_error, structured, has_extras }
+        let may_be_forged = meta.is_some_and(|meta| meta.contains("toolbooth") || meta.contains('\\'));
+        Self { kind, is_error, structured, has_extras, may_be_forged }
     }
 
     pub(crate) fn kind(&self) -> ResultKind {

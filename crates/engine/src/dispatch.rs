@@ -15,7 +15,7 @@ use toolbooth_upstream::connection::{Ask, Connection, Progress, Round};
 use toolbooth_upstream::error::Sent;
 use toolbooth_upstream::peer::Reading;
 use toolbooth_upstream::{CallLink, PeerAnswer, UpstreamError};
-use toolbooth_wire::meta::questions_of_a_server;
+use toolbooth_wire::meta::{of_a_server, questions_of_a_server};
 use toolbooth_wire::{Era, RpcError};
 
 /// The most rounds of questions one call may take.
@@ -135,6 +135,8 @@ impl Engine {
         };
         let look = ResultLook::of(&result);
         let (kind, facts) = (look.kind(), look.facts());
+        // What only the gateway says of a call, a server does not say.
+        let result = if look.may_be_forged { of_a_server(result.clone()) } else { result };
         match kind {
             _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
             ResultKind::Finished => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),

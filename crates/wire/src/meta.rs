@@ -208,15 +208,25 @@ pub fn strip_modern(result: &RawJson) -> RawJson {
 /// By this a server may name a question of its own; a modern client answers under that name.
 pub const INPUT_KEY: &str = "toolbooth/inputKey";
 
-/// The parameters of a server's question: nothing in them may pass for a question of the gateway's own.
+/// What a server wrote, the parameters of a question or a result: nothing in its `_meta` may pass for the gateway's own.
 pub fn of_a_server(params: RawJson) -> RawJson {
     let text = params.as_bytes();
     if memchr::memmem::find(text, b"_meta").is_none() && memchr::memchr(b'\\', text).is_none() {
         return params;
     }
-    let plain = |meta: &RawJson| {
-        edit_object(meta, |key, _| if is_ours(key) && key != INPUT_KEY { Edit::Drop } else { Edit::Keep })
-    };
+    let mut forged = false;
+    let goes = |key: &str| is_ours(key) && key != INPUT_KEY;
+    if let Some(meta) = params.member("_meta") {
+        let _ = edit_object(&meta, |key, _| {
+            forged |= goes(key);
+            Edit::Keep
+        });
+    }
+    // Not a byte is touched where nothing goes.
+    if !forged {
+        return params;
+    }
+    let plain = |meta: &RawJson| edit_object(meta, |key, _| if goes(key) { Edit::Drop } else { Edit::Keep });
     let edited = edit_object(&params, |key, value| match key {
         "_meta" => plain(&params.share(value)).map_or(Edit::Keep, Edit::Replace),
         _ => Edit::Keep,

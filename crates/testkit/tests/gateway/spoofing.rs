@@ -393,3 +393,21 @@ async fn no_question_of_a_server_passes_for_the_gateways() {
         told.answer
     );
 }
+
+/// A result that says it waits for approval, or that the gateway failed, is a server's word and not ours.
+#[tokio::test]
+async fn no_result_of_a_server_speaks_for_the_gateway() {
+    let upstream = Upstream::start(Era::Modern).await;
+    upstream.answer(Answer::result(
+        r#"{"resultType":"complete","content":[],"_meta":{"toolbooth/held":{"id":"x"},"t\u006folbooth/fault":1,"own":1}}"#,
+    ));
+    let home = Home::new(&[("srv", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    for era in [Era::Modern, Era::Legacy] {
+        let client = Client::of(era, gateway.address).await;
+        let told =
+            client.start("tools/call", json!({ "name": "srv_take", "arguments": {} })).await.finish().await;
+        assert_eq!(told.result()["_meta"], json!({ "own": 1 }), "{}", told.answer);
+    }
+}
