@@ -13,6 +13,9 @@ use toolbooth_core::secret::SecretText;
 use toolbooth_server::identify::PERSONA_HEADER;
 use toolbooth_upstream::http::{Client, Origin};
 
+/// A name as one segment of a path.
+pub use toolbooth_core::percent::encoded as segment;
+
 /// How long a gateway may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long it may take over an answer: longer than any call may take.
@@ -196,18 +199,4 @@ impl Reply {
             },
         )
     }
-}
-
-/// A name as one segment of a path.
-pub fn segment(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                text.push(char::from(byte))
-            }
-            byte => text.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    text
 }

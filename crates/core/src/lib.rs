@@ -16,6 +16,7 @@ pub mod held;
 pub mod json;
 pub mod names;
 pub mod outcome;
+pub mod percent;
 pub mod permission;
 pub mod persona;
 pub mod plan;

@@ -214,16 +214,10 @@ pub fn of_a_server(params: RawJson) -> RawJson {
     if memchr::memmem::find(text, b"_meta").is_none() && memchr::memchr(b'\\', text).is_none() {
         return params;
     }
-    let mut forged = false;
     let goes = |key: &str| is_ours(key) && key != INPUT_KEY;
-    if let Some(meta) = params.member("_meta") {
-        let _ = edit_object(&meta, |key, _| {
-            forged |= goes(key);
-            Edit::Keep
-        });
-    }
+    let members = params.member("_meta").and_then(|meta| meta.members().ok()).unwrap_or_default();
     // Not a byte is touched where nothing goes.
-    if !forged {
+    if !members.iter().any(|member| goes(&member.key)) {
         return params;
     }
     let plain = |meta: &RawJson| edit_object(meta, |key, _| if goes(key) { Edit::Drop } else { Edit::Keep });

@@ -63,14 +63,7 @@ fn disposition(file: &FileRow) -> String {
     let mut text = format!("{how}; filename=\"{plain}\"");
     if plain != name {
         text.push_str("; filename*=UTF-8''");
-        for byte in name.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                    text.push(char::from(byte))
-                }
-                byte => text.push_str(&format!("%{byte:02X}")),
-            }
-        }
+        text.push_str(&toolbooth_core::percent::encoded(name));
     }
     text
 }
