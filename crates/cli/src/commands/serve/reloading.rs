@@ -68,7 +68,7 @@ pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
             let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
             engine.set_terms(terms);
             engine.offer_own_tools().await;
-            engine.offer_manifests(loaded.manifests.clone().into()).await;
+            engine.offer_manifests(gateway::manifests(&loaded)).await;
             // Groups and personas follow the file; how callers are recognised does not, until the next start.
             if door.identity.set_directory(directory) == Difference::Some {
                 engine.announce_all_lists();
