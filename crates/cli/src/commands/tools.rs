@@ -148,10 +148,8 @@ pub async fn find(reach: &Reach, name: &str) -> Result<Value, Failure> {
     let cached = reach.get(&path).await;
     if let Reach::Own(own) = reach {
         match &cached {
-            // A tool of a manifest may be served by any server.
-            Ok(tool) if tool["terms"]["providers"].as_array().is_some_and(|all| !all.is_empty()) => {
-                own.connect(Wanted::Started).await;
-            }
+            // A tool of a manifest may be served by others than the server it stands on.
+            Ok(tool) if is_served_elsewhere(tool) => own.connect(Wanted::Started).await,
             Ok(tool) => own.connect(Wanted::One(tool["server"].as_str().unwrap_or_default())).await,
             Err(_) => own.connect(Wanted::Started).await,
         }
@@ -162,6 +160,12 @@ pub async fn find(reach: &Reach, name: &str) -> Result<Value, Failure> {
         Err(failure) if failure.trouble.code == "tool.unknown" => Err(suggest(reach, failure, name).await),
         found => found,
     }
+}
+
+fn is_served_elsewhere(tool: &Value) -> bool {
+    let providers = tool["terms"]["providers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    tool["id"].as_str().is_some_and(|id| id.starts_with("tool."))
+        || providers.iter().any(|provider| provider["server"] != tool["server"])
 }
 
 async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
