@@ -4,6 +4,7 @@ use crate::cached;
 use crate::changes::Change;
 use crate::files::{FileRoom, Files, Grant};
 use crate::keeper::{CatalogKeeper, Part};
+use crate::manifests::ManifestState;
 use crate::memory::Memory;
 use crate::newcomers::Newcomers;
 use crate::own::Seats;
@@ -81,6 +82,7 @@ pub struct Engine {
     parts: mpsc::Sender<Part>,
     newcomers: Arc<Newcomers>,
     changes: broadcast::Sender<Change>,
+    manifests: ManifestState,
     terms: ArcSwap<Terms>,
     memory: Memory,
     day_book: Arc<PlainMutex<DayBook>>,
@@ -149,6 +151,7 @@ impl Engine {
             parts,
             newcomers: Arc::default(),
             changes,
+            manifests: ManifestState::default(),
             terms: ArcSwap::from_pointee(terms),
             memory,
             day_book: Arc::default(),
@@ -272,6 +275,10 @@ impl Engine {
         if self.parts.send(Part::Then(Box::new(part), done)).await.is_ok() {
             let _ = kept.await;
         }
+    }
+
+    pub(crate) fn manifest_state(&self) -> &ManifestState {
+        &self.manifests
     }
 
     /// The catalog now.

@@ -148,6 +148,8 @@ pub async fn find(reach: &Reach, name: &str) -> Result<Value, Failure> {
     let cached = reach.get(&path).await;
     if let Reach::Own(own) = reach {
         match &cached {
+            // A tool of a manifest may be served by others than the server it stands on.
+            Ok(tool) if is_served_elsewhere(tool) => own.connect(Wanted::Started).await,
             Ok(tool) => own.connect(Wanted::One(tool["server"].as_str().unwrap_or_default())).await,
             Err(_) => own.connect(Wanted::Started).await,
         }
@@ -158,6 +160,12 @@ pub async fn find(reach: &Reach, name: &str) -> Result<Value, Failure> {
         Err(failure) if failure.trouble.code == "tool.unknown" => Err(suggest(reach, failure, name).await),
         found => found,
     }
+}
+
+fn is_served_elsewhere(tool: &Value) -> bool {
+    let providers = tool["terms"]["providers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    tool["id"].as_str().is_some_and(|id| id.starts_with("tool."))
+        || providers.iter().any(|provider| provider["server"] != tool["server"])
 }
 
 async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
@@ -198,6 +206,7 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
         Some(table) => format!("\n{}", table.draw(paint)),
         None => "\nIt takes no arguments.\n".to_owned(),
     });
+    out.push_str(&super::terms::draw(&tool["terms"], paint));
     out.push_str(&format!("\n  {}\n", example(text("name"), schema)));
     render::print(&out);
     Ok(Exit::Ok)

@@ -89,34 +89,44 @@ fn a_server_cannot_move_the_cursor() {
     world.check(
         "tools show paint",
         expect![[r#"
-        sh_paint  mcp.sh.paint
+            sh_paint  mcp.sh.paint
 
-        \u{1b}[2J\u{1b}[31mred\u{202e}
+            \u{1b}[2J\u{1b}[31mred\u{202e}
 
-        It takes no arguments.
+            It takes no arguments.
 
-          toolbooth call sh_paint
-    "#]],
+              side effects  network (write)
+              timeout       30 s
+              flags         requires_consent
+              providers     mcp:sh (priority 0)
+
+              toolbooth call sh_paint
+        "#]],
     );
     world.check(
         "tools show probe",
         expect![[r#"
-        sh_probe  mcp.sh.probe
+            sh_probe  mcp.sh.probe
 
-        Returns what it was given.
+            Returns what it was given.
 
-        ARGUMENT  TYPE                   DESCRIPTION
-        n         integer      required  A whole number that is explained at such length
-                                         that it cannot stand on one line.
-        flag      boolean
-        tags      string list
-        size      small|large
-        more      object
-        ratio     number
-        note      string
+            ARGUMENT  TYPE                   DESCRIPTION
+            n         integer      required  A whole number that is explained at such length
+                                             that it cannot stand on one line.
+            flag      boolean
+            tags      string list
+            size      small|large
+            more      object
+            ratio     number
+            note      string
 
-          toolbooth call sh_probe n=…
-    "#]],
+              side effects  network (write)
+              timeout       30 s
+              flags         requires_consent
+              providers     mcp:sh (priority 0)
+
+              toolbooth call sh_probe n=…
+        "#]],
     );
     world.check(
         "call paint",

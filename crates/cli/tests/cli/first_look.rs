@@ -61,27 +61,37 @@ fn nothing_is_needed_to_look_around() {
     world.check(
         "tools show demo_slow",
         expect![[r#"
-        demo_slow  mcp.demo.slow
+            demo_slow  mcp.demo.slow
 
-        Waits for some milliseconds before it answers; shows deadlines at work.
+            Waits for some milliseconds before it answers; shows deadlines at work.
 
-        ARGUMENT      TYPE               DESCRIPTION
-        milliseconds  integer  required  How long to wait.
+            ARGUMENT      TYPE               DESCRIPTION
+            milliseconds  integer  required  How long to wait.
 
-          toolbooth call demo_slow milliseconds=…
-    "#]],
+              side effects  network (read)
+              timeout       30 s
+              flags         requires_consent
+              providers     mcp:demo (priority 0)
+
+              toolbooth call demo_slow milliseconds=…
+        "#]],
     );
     world.check(
         "tools show demo_time",
         expect![[r#"
-        demo_time  mcp.demo.time
+            demo_time  mcp.demo.time
 
-        Tells the current time in UTC, as seconds since 1970.
+            Tells the current time in UTC, as seconds since 1970.
 
-        It takes no arguments.
+            It takes no arguments.
 
-          toolbooth call demo_time
-    "#]],
+              side effects  network (read)
+              timeout       30 s
+              flags         requires_consent
+              providers     mcp:demo (priority 0)
+
+              toolbooth call demo_time
+        "#]],
     );
     world.check(
         "servers show demo",
@@ -165,6 +175,7 @@ fn help_is_short() {
               files        Upload files, list, fetch and remove them
               audit        Show and check the record of calls and decisions
               config       Check, show, explain or import configuration
+              manifest     Check tool manifests, list what they say, print their schema
               reload       Make the running gateway read its configuration again
               tokens       Make, list and take back tokens of this gateway
               login        Keep the token of a gateway elsewhere for all commands
@@ -279,7 +290,7 @@ fn programs_get_json_of_a_stable_shape() {
         ("servers logs demo --json", "", "name total lines"),
         ("tools --json", "", "revision tools next_cursor"),
         ("tools list --json", "/tools/0", "name id server tool description"),
-        ("tools show demo_echo --json", "", "name id server tool description parameters definition"),
+        ("tools show demo_echo --json", "", "name id server tool description parameters terms definition"),
         ("call demo_echo text=x --json", "/result", "content isError"),
         ("doctor --json", "", "ok checks"),
         ("doctor --json", "/checks/0", "area status message fix"),

@@ -15,5 +15,8 @@ pub struct Provider<'a> {
 /// The providers of a call in the order to try them. A discovered tool has one: its own server.
 pub fn route(call: &Sealed) -> Vec<Provider<'_>> {
     let tool = call.tool();
+    if tool.server.is_virtual() {
+        return Vec::new();
+    }
     vec![Provider { server: &tool.server.name, tool: &tool.name }]
 }
