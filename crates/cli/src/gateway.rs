@@ -215,7 +215,9 @@ pub async fn engine_of(
     let options = Options { naming: naming(settings), max_call: settings.limits.max_call_seconds };
     let terms = terms::terms(settings)?;
     let room = room::room(settings, sources, address)?;
-    Engine::start(options, terms, store, room, surroundings(settings, sources), plans).await
+    let engine = Engine::start(options, terms, store, room, surroundings(settings, sources), plans).await?;
+    engine.offer_manifests(loaded.manifests.clone().into()).await;
+    Ok(engine)
 }
 
 /// The MCP door of a gateway.

@@ -1,5 +1,6 @@
 //! What loading may look at: everything that comes from the process, gathered once.
 
+use crate::manifest::GoodManifests;
 use crate::trust::TrustBook;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +37,8 @@ pub struct Sources {
     pub data_dir: Option<PathBuf>,
     /// What has been trusted.
     pub trust: TrustBook,
+    /// What manifests held when they could last be read.
+    pub good_manifests: GoodManifests,
     /// Whether files are looked for where they usually are.
     pub discovery: Discovery,
 }

@@ -19,6 +19,7 @@ mod layer;
 mod layers;
 mod load;
 mod lookup;
+pub mod manifest;
 mod merge;
 pub mod node;
 pub mod parse;

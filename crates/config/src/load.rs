@@ -7,6 +7,7 @@ use crate::finding::Finding;
 use crate::inputs::Sources;
 use crate::layer::Layer;
 use crate::layers::{self, Planned, Presence};
+use crate::manifest::{self, Gathering, GoodManifests};
 use crate::node::Node;
 use crate::parse;
 use crate::servers::{self, ConfiguredServer, History};
@@ -17,6 +18,7 @@ use crate::{resolve, schema};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
 
 /// A configuration, loaded.
@@ -34,6 +36,10 @@ pub struct Loaded {
     pub variables: Variables,
     /// Project files whose settings wait for trust.
     pub untrusted: Vec<UntrustedSettings>,
+    /// Every entry of a tool manifest that can be used.
+    pub manifests: Vec<Manifest>,
+    /// What each manifest held; handed to the next load, it stays where an edit breaks a file.
+    pub good_manifests: GoodManifests,
     /// Where the book of trust is kept: the data directory that no project file had a say in.
     pub trust_dir: PathBuf,
     pub(crate) texts: Texts,
@@ -202,9 +208,13 @@ pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
     if desk.fatal {
         return Err(desk.failure());
     }
-    let resolve::Resolved { settings, merged, untrusted, trust_dir } = resolved;
+    let resolve::Resolved { settings, merged, mut untrusted, trust_dir } = resolved;
     let gathered = servers::gather(&mut desk, &documents, server_arguments, &variables);
     let servers::Gathered { servers, history } = gathered;
+    let names = servers.iter().map(|server| &server.name).collect();
+    let gathering =
+        Gathering { documents: &documents, settings: &settings, variables: &variables, servers: names };
+    let (manifests, good_manifests) = manifest::gather(&mut desk, &gathering, &mut untrusted);
     let Desk { texts, findings, files, .. } = desk;
     Ok(Loaded {
         settings,
@@ -213,6 +223,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
         files,
         variables,
         untrusted,
+        manifests,
+        good_manifests,
         trust_dir,
         texts,
         documents,
@@ -360,7 +372,7 @@ impl Desk<'_> {
 }
 
 /// Reads a file, but not without end: a device or a runaway file is refused.
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read;
     let about = std::fs::metadata(path)?;
     if about.is_dir() {

@@ -298,7 +298,11 @@ fn place(desk: &mut Desk<'_>, merged: &Node, documents: &[Document], settings: &
 fn manifests(desk: &mut Desk<'_>, merged: &Node, documents: &[Document], settings: &mut Settings) {
     let beside: Vec<PathBuf> = documents
         .iter()
-        .filter(|document| document.kind == FileKind::Whole && is_trusted(desk, document))
+        // Where there is nothing to trust in the file itself, each manifest beside it still waits for trust.
+        .filter(|document| {
+            let is_bare = document.split.settings.members().is_none_or(|members| members.is_empty());
+            document.kind == FileKind::Whole && (is_bare || is_trusted(desk, document))
+        })
         .filter_map(|document| Some(document.path.as_ref()?.parent()?.to_owned()))
         .fold(Vec::new(), |mut folders, folder| {
             if !folders.contains(&folder) {

@@ -129,6 +129,12 @@ pub(crate) fn gather(
 
 fn checked_name(desk: &mut Desk<'_>, key: &Key) -> Option<ServerName> {
     match key.text.parse() {
+        Ok(_) if is_reserved(&key.text) => {
+            let sentence =
+                format!("`{}` cannot name a server: the gateway itself goes by this name", key.text);
+            desk.findings.push(Finding::error("config.bad-name", sentence).at(&desk.texts, key.mark));
+            None
+        }
         Ok(name) => Some(name),
         Err(error) => {
             let finding =
@@ -137,6 +143,11 @@ fn checked_name(desk: &mut Desk<'_>, key: &Key) -> Option<ServerName> {
             None
         }
     }
+}
+
+/// Names under which the gateway's own tools and those of manifests stand in the catalog.
+fn is_reserved(name: &str) -> bool {
+    matches!(name, "_toolbooth" | "_manifest") || name.starts_with("_manifest.")
 }
 
 fn says(node: &Node, key: &str) -> bool {

@@ -78,7 +78,7 @@ impl Lookout {
         let wanted: BTreeSet<PathBuf> = self
             .files
             .iter()
-            .filter_map(|file| file.parent())
+            .filter_map(|file| if file.is_dir() { Some(file.as_path()) } else { file.parent() })
             .filter(|folder| folder.is_dir())
             .map(Path::to_owned)
             .collect();
@@ -145,10 +145,22 @@ fn fingerprint(files: &[PathBuf]) -> String {
             Ok(about) if about.is_file() && about.len() <= crate::parse::MAX_BYTES as u64 => {
                 all.push_str(&std::fs::read(file).map(|bytes| digest::of_bytes(&bytes)).unwrap_or_default());
             }
+            Ok(about) if about.is_dir() => all.push_str(&names_in(file)),
             Ok(about) => all.push_str(&about.len().to_string()),
             Err(_) => all.push('-'),
         }
         all.push(';');
     }
     digest::of_bytes(all.as_bytes())
+}
+
+/// The most names of a folder that are looked at.
+const MAX_NAMES: usize = 10_000;
+
+/// What stands in a folder: a file that comes or goes is a change, what files hold is looked at elsewhere.
+fn names_in(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_NAMES);
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+    names.sort();
+    names.iter().map(|name| format!("{},", name.to_string_lossy())).collect()
 }

@@ -1,12 +1,15 @@
 //! The one decision: what a caller may see and use. Every list and every call asks here.
 //!
 //! Whoever passes has been let through by the server's groups, by its personas, by the list of the
-//! persona the caller picked, and by the operator's rules that hide. Personas and rules only ever take away.
+//! persona the caller picked, by the operator's rules that hide, and by the bounds of the tool itself. All of
+//! them only ever take away.
 
 use crate::caller::Caller;
-use crate::catalog::{Offer, Tool};
+use crate::catalog::{Backing, Bounds, Evenness, Offer, ServerCatalog, Tool};
+use crate::compliance::{Meeting, meet};
 use crate::persona::Persona;
 use crate::server::ServerEntry;
+use std::sync::Arc;
 
 /// The answer to "may this caller use this?". What is hidden must look as if it did not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +44,42 @@ pub fn on_tool(caller: &Caller, tool: &Tool) -> Permission {
     if caller.veil.as_deref().is_some_and(|rules| rules.hides(caller, tool)) {
         return Permission::Hidden;
     }
+    if tool.bounds.as_deref().is_some_and(|bounds| !is_within(caller, bounds, &tool.server)) {
+        return Permission::Hidden;
+    }
     on_one(caller, &tool.server, &tool.name, &tool.exposed)
+}
+
+/// Whether a caller is within the bounds of one tool.
+fn is_within(caller: &Caller, bounds: &Bounds, server: &ServerEntry) -> bool {
+    let Bounds { only_for, shadowed_for, groups, personas, backing } = bounds;
+    let persona = caller.persona_name();
+    let is = |name: &str| persona == Some(name);
+    only_for.as_deref().is_none_or(is)
+        && !shadowed_for.iter().any(|name| is(name))
+        && groups.as_ref().is_none_or(|groups| groups.iter().any(|group| caller.groups.contains(group)))
+        && personas.as_ref().is_none_or(|personas| personas.iter().any(|name| is(name)))
+        && (!server.is_virtual() || backing.iter().any(|backing| may_use(caller, backing)))
+}
+
+fn may_use(caller: &Caller, backing: &Backing) -> bool {
+    match backing {
+        Backing::Open => true,
+        Backing::Unheard(server) => {
+            on_server(caller, server) == Permission::Granted && meet(caller, server) == Meeting::Allowed
+        }
+        Backing::Tools(_) => on_backing(caller, backing).is_some(),
+        Backing::Itself | Backing::Nobody => false,
+    }
+}
+
+/// The tool behind a provider, as this caller may use it. What may not be called by its own name may not be
+/// called through another tool either.
+pub fn on_backing<'a>(caller: &Caller, backing: &'a Backing) -> Option<&'a Arc<Tool>> {
+    let usable = |tool: &&Arc<Tool>| {
+        on_tool(caller, tool) == Permission::Granted && meet(caller, &tool.server) == Meeting::Allowed
+    };
+    backing.tools().iter().find(usable)
 }
 
 /// Decides on one prompt, resource or template.
@@ -50,10 +88,10 @@ pub fn on_offer(caller: &Caller, offer: &Offer) -> Permission {
 }
 
 /// How many of a server's tools a caller may see, without a look at every name.
-pub fn tools_extent(caller: &Caller, server: &ServerEntry) -> Extent {
-    match extent(caller, server) {
-        // A rule may hide any of them.
-        Extent::Whole if caller.veil.is_some() => Extent::Part,
+pub fn tools_extent(caller: &Caller, server: &ServerCatalog) -> Extent {
+    match extent(caller, &server.entry) {
+        // A rule may hide any of them, and some may be for others.
+        Extent::Whole if caller.veil.is_some() || server.evenness == Evenness::Uneven => Extent::Part,
         extent => extent,
     }
 }
@@ -94,7 +132,6 @@ mod tests {
     use super::*;
     use crate::persona::Inherit;
     use crate::server::tests::entry;
-    use std::sync::Arc;
 
     fn texts(words: &[&str]) -> Vec<String> {
         words.iter().map(|word| (*word).to_owned()).collect()

@@ -76,6 +76,8 @@ pub enum Transport {
     Bundled(String),
     /// The gateway itself: its own tools run in this process.
     Own,
+    /// None: the tools of manifests, each served by its providers.
+    Virtual,
 }
 
 /// Where a remote server is.
@@ -268,7 +270,8 @@ impl ServerEntry {
     pub fn with_defaults(name: ServerName, transport: Transport) -> Self {
         let share = match transport {
             Transport::Stdio { .. } | Transport::Bundled(_) => Share::User,
-            Transport::Http(_) | Transport::Sse(_) | Transport::WebSocket(_) | Transport::Own => Share::All,
+            Transport::Http(_) | Transport::Sse(_) | Transport::WebSocket(_) => Share::All,
+            Transport::Own | Transport::Virtual => Share::All,
         };
         Self {
             name,
@@ -300,6 +303,11 @@ impl ServerEntry {
     /// nobody is asked about them and no persona takes them away.
     pub fn is_own(&self) -> bool {
         self.transport == Transport::Own
+    }
+
+    /// Whether nothing runs behind it: its tools are those of manifests, and their providers serve them.
+    pub fn is_virtual(&self) -> bool {
+        self.transport == Transport::Virtual
     }
 }
 

@@ -4,12 +4,13 @@ use crate::cached;
 use crate::changes::Change;
 use crate::clock::now_ms;
 use crate::engine::{Engine, Managed};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::catalog::{
-    Catalog, Discovery, ListKind, Naming, NamingStyle, Offer, ServerCatalog, admit,
+    Assembly, Catalog, Discovery, Evenness, Ground, ListKind, Naming, NamingStyle, Offer, Parts,
+    ServerCatalog, admit, assemble,
 };
+use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::server::ServerEntry;
 use toolbooth_store::DiscoveryRecord;
@@ -25,6 +26,8 @@ pub(crate) enum Part {
     Own { entry: Arc<ServerEntry>, discovery: Discovery },
     /// A server is no longer configured, or not to run.
     Gone(ServerName),
+    /// What the operator's manifests say now.
+    Manifests(Arc<[Manifest]>),
     /// Several at once, published together.
     Many(Vec<Part>),
     /// Tells when the news is in.
@@ -41,6 +44,7 @@ impl Part {
             Self::Discovered { discovery, .. } => discovery.tools.len(),
             Self::Cached { discovery, .. } | Self::Own { discovery, .. } => discovery.tools.len(),
             Self::Gone(_) => 0,
+            Self::Manifests(entries) => entries.len(),
             Self::Many(parts) => parts.iter().map(Self::size).sum(),
             Self::Then(part, _) => part.size(),
         }
@@ -50,13 +54,18 @@ impl Part {
 /// Keeps the catalog.
 pub(crate) struct CatalogKeeper {
     engine: Weak<Engine>,
-    parts: BTreeMap<ServerName, Arc<ServerCatalog>>,
+    /// What servers offer, as it was admitted.
+    base: Parts,
+    /// What the operator says of it.
+    manifests: Arc<[Manifest]>,
+    /// Both, put together: what is published.
+    parts: Parts,
     revision: u64,
 }
 
 impl CatalogKeeper {
     pub(crate) fn new(engine: Weak<Engine>) -> Self {
-        Self { engine, parts: BTreeMap::new(), revision: 0 }
+        Self { engine, base: Parts::new(), manifests: Arc::default(), parts: Parts::new(), revision: 0 }
     }
 
     /// Takes news until the engine is gone. News that waits is published together.
@@ -71,12 +80,11 @@ impl CatalogKeeper {
             let large = parts.iter().map(Part::size).sum::<usize>() > LARGE;
             let work = move || {
                 let mut keeper = self;
-                let before = keeper.parts.clone();
                 let mut waiting = Vec::new();
                 for part in parts {
                     keeper.take(part, &engine, &mut waiting);
                 }
-                keeper.publish(&before, &engine);
+                keeper.publish(&engine);
                 (keeper, waiting)
             };
             let done = if large { tokio::task::spawn_blocking(work).await } else { Ok(work()) };
@@ -90,7 +98,8 @@ impl CatalogKeeper {
 
     fn take(&mut self, part: Part, engine: &Arc<Engine>, waiting: &mut Vec<oneshot::Sender<()>>) {
         match part {
-            Part::Gone(name) => drop(self.parts.remove(&name)),
+            Part::Gone(name) => drop(self.base.remove(&name)),
+            Part::Manifests(entries) => self.manifests = entries,
             Part::Cached { entry, discovery } | Part::Own { entry, discovery } => {
                 self.admit(&entry, &discovery, engine);
             }
@@ -112,7 +121,7 @@ impl CatalogKeeper {
 
     fn admit(&mut self, entry: &Arc<ServerEntry>, discovery: &Discovery, engine: &Engine) {
         let others: Vec<&Arc<ServerCatalog>> =
-            self.parts.iter().filter(|(name, _)| **name != entry.name).map(|(_, part)| part).collect();
+            self.base.iter().filter(|(name, _)| **name != entry.name).map(|(_, part)| part).collect();
         let published = engine.catalog();
         // Names of others stay theirs. The published index answers for all but the newest news.
         let taken = |name: &str| {
@@ -138,23 +147,33 @@ impl CatalogKeeper {
             .get(&entry.name)
             .filter(|before| before.entry == *entry && same_meaning(before, &part));
         if kept.is_none() {
-            self.parts.insert(entry.name.clone(), Arc::new(part));
+            self.base.insert(entry.name.clone(), Arc::new(part));
         }
     }
 
     /// Publishes a snapshot if anything means something else now, and says what.
-    fn publish(&mut self, before: &BTreeMap<ServerName, Arc<ServerCatalog>>, engine: &Engine) {
-        let changed = changed_lists(before, &self.parts);
-        let same_entries = before.len() == self.parts.len()
-            && before
-                .iter()
-                .zip(&self.parts)
-                .all(|((a, x), (b, y))| a == b && x.entry == y.entry && same_hidden(x, y));
-        if changed.is_empty() && same_entries {
+    fn publish(&mut self, engine: &Engine) {
+        let before = std::mem::take(&mut self.parts);
+        let servers = engine.servers();
+        let configured = |name: &ServerName| match servers.get(name) {
+            Some(Managed::Running { server, .. }) => Some(server.entry.clone()),
+            _ => None,
+        };
+        let Assembly { parts, entries } = assemble(Ground {
+            base: &self.base,
+            manifests: &self.manifests,
+            naming: &engine.options().naming,
+            configured: &configured,
+            earlier: &before,
+        });
+        engine.set_manifest_entries(entries);
+        let changed = changed_lists(&before, &parts);
+        if changed.is_empty() && is_same(&before, &parts) {
             // The bytes are the same: keep those already shared with clients.
-            self.parts = before.clone();
+            self.parts = before;
             return;
         }
+        self.parts = parts;
         self.revision += 1;
         engine.set_catalog(Catalog::new(self.revision, self.parts.clone()));
         for kind in changed {
@@ -163,25 +182,37 @@ impl CatalogKeeper {
     }
 }
 
-fn changed_lists(
-    before: &BTreeMap<ServerName, Arc<ServerCatalog>>,
-    after: &BTreeMap<ServerName, Arc<ServerCatalog>>,
-) -> Vec<ListKind> {
+/// Whether two sets of parts mean the same, beyond what lists show.
+fn is_same(before: &Parts, after: &Parts) -> bool {
+    before.len() == after.len()
+        && before.iter().zip(after).all(|((a, x), (b, y))| {
+            a == b && (Arc::ptr_eq(x, y) || (x.entry == y.entry && same_hidden(x, y) && same_terms(x, y)))
+        })
+}
+
+/// Whether the same terms hold for the tools of two parts, and for the same callers.
+fn same_terms(before: &ServerCatalog, after: &ServerCatalog) -> bool {
+    before.tools.len() == after.tools.len()
+        && before.tools.iter().zip(&after.tools).all(|(a, b)| {
+            (Arc::ptr_eq(&a.terms, &b.terms) || a.terms == b.terms)
+                && a.bounds == b.bounds
+                && a.needs_approval == b.needs_approval
+        })
+}
+
+fn changed_lists(before: &Parts, after: &Parts) -> Vec<ListKind> {
     let kinds = [ListKind::Tools, ListKind::Prompts, ListKind::Resources, ListKind::Templates];
     kinds.into_iter().filter(|kind| !same_list(*kind, before, after)).collect()
 }
 
-fn same_list(
-    kind: ListKind,
-    before: &BTreeMap<ServerName, Arc<ServerCatalog>>,
-    after: &BTreeMap<ServerName, Arc<ServerCatalog>>,
-) -> bool {
+fn same_list(kind: ListKind, before: &Parts, after: &Parts) -> bool {
     let has_any = |part: &&Arc<ServerCatalog>| match kind {
         ListKind::Tools => !part.tools.is_empty(),
         _ => !offers(kind, part).is_empty(),
     };
     let same = |a: &ServerCatalog, b: &ServerCatalog| match kind {
-        ListKind::Tools => a.tools_text == b.tools_text,
+        // Who sees which of them may have changed as well; streams look at their own lists.
+        ListKind::Tools => a.tools_text == b.tools_text && same_bounds(a, b),
         _ => {
             let (a, b) = (offers(kind, a), offers(kind, b));
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.definition == b.definition)
@@ -218,6 +249,11 @@ fn same_meaning(before: &ServerCatalog, after: &ServerCatalog) -> bool {
         && before.capabilities == after.capabilities
         && before.instructions == after.instructions
         && before.set_aside == after.set_aside
+}
+
+fn same_bounds(before: &ServerCatalog, after: &ServerCatalog) -> bool {
+    (before.evenness == Evenness::Even && after.evenness == Evenness::Even)
+        || before.tools.iter().map(|tool| &tool.bounds).eq(after.tools.iter().map(|tool| &tool.bounds))
 }
 
 /// Whether the tools of two parts declare the same arguments that clients do not see.

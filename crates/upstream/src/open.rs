@@ -105,7 +105,7 @@ impl Surroundings {
                 };
                 self.start(request, launch)
             }
-            Transport::Own => Err(UpstreamError::NotConnected {
+            Transport::Own | Transport::Virtual => Err(UpstreamError::NotConnected {
                 server: entry.name.to_string(),
                 state: "own",
                 reason: "the gateway runs its own tools itself".into(),

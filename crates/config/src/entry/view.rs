@@ -127,6 +127,7 @@ fn transport_view(transport: &Transport, reveal: Reveal) -> Json {
         Transport::WebSocket(place) => remote("ws", place),
         Transport::Bundled(name) => json!({ "bundled": name }),
         Transport::Own => json!({ "transport": "own" }),
+        Transport::Virtual => json!({ "transport": "virtual" }),
     }
 }
 

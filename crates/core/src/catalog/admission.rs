@@ -1,15 +1,16 @@
 //! Admission: from what a server sent to what enters the catalog. One bad definition harms only itself.
 
+use super::bounds::Bounds;
+use super::filter::Filter;
 use super::hidden::{Hiding, Injected, Unsearched};
 use super::naming::Naming;
 use super::tool::{Discovery, Offer, Tool};
 use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
-use crate::manifest::ToolTerms;
+use crate::manifest::{AuthHints, Overlay, ToolTerms};
 use crate::schema::{Coverage, Patterns, survey};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
@@ -53,6 +54,24 @@ pub struct ServerCatalog {
     pub instructions: Option<String>,
     /// What did not enter.
     pub set_aside: Vec<SetAside>,
+    /// Whether those who may use the server may use all of its tools.
+    pub evenness: Evenness,
+}
+
+/// Whether the tools of a server are the same for all who may use the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evenness {
+    /// They are.
+    Even,
+    /// Each must be asked about: some are for some callers only.
+    Uneven,
+}
+
+impl Evenness {
+    /// What holds for these tools.
+    pub(super) fn of(tools: &[Arc<Tool>]) -> Self {
+        if tools.iter().any(|tool| tool.bounds.is_some()) { Self::Uneven } else { Self::Even }
+    }
 }
 
 /// Builds a server's part of the catalog. `taken` holds the names other servers already have.
@@ -74,6 +93,7 @@ pub fn admit(
     let templates = offers("template", &discovery.templates, "uriTemplate", &same);
     ServerCatalog {
         entry: entry.clone(),
+        evenness: Evenness::of(&tools),
         tools,
         tools_text,
         prompts,
@@ -243,8 +263,11 @@ fn write_tools(
         .zip(names)
         .zip(ranges)
         .map(|((candidate, exposed), range)| {
+            let terms = terms_of(entry, &candidate, &usual);
             Arc::new(Tool {
-                terms: terms_of(entry, &candidate.own, &usual),
+                bounds: Bounds::of_terms(&terms).map(Box::new),
+                under: None,
+                terms,
                 server: entry.clone(),
                 name: candidate.own.into(),
                 exposed: exposed.into(),
@@ -261,11 +284,22 @@ fn write_tools(
 }
 
 /// The terms of one tool: the server's, unless its entry says something else of this tool.
-fn terms_of(entry: &ServerEntry, own: &str, usual: &Arc<ToolTerms>) -> Arc<ToolTerms> {
-    match entry.tools.overrides.get(own) {
-        Some(fields) => Arc::new((**usual).clone().under(&ToolTerms::read_override(fields))),
-        None => usual.clone(),
+fn terms_of(entry: &ServerEntry, candidate: &Candidate<'_>, usual: &Arc<ToolTerms>) -> Arc<ToolTerms> {
+    let meta = candidate.members.iter().find(|member| member.key == "_meta");
+    let hints = meta.and_then(|meta| meta.value.member("auth")).and_then(|auth| auth.read().ok());
+    let fields = entry.tools.overrides.get(&candidate.own);
+    if hints.is_none() && fields.is_none() {
+        return usual.clone();
     }
+    let mut terms = (**usual).clone();
+    if let Some(hints) = hints {
+        let auth = Some(AuthHints::read(&hints));
+        terms = terms.under(&Overlay { auth, ..Overlay::default() });
+    }
+    if let Some(fields) = fields {
+        terms = terms.under(&ToolTerms::read_override(fields));
+    }
+    Arc::new(terms)
 }
 
 fn admit_offers(
@@ -296,42 +330,6 @@ fn admit_offers(
     offers.sort_by(|a, b| a.key.cmp(&b.key));
     offers.dedup_by(|a, b| a.key == b.key);
     offers
-}
-
-/// `tools.allow`, `tools.deny` and `tools.require_approval`, compiled. Deny wins. A pattern that does not
-/// compile admits nothing, denies everything and asks about everything.
-struct Filter {
-    allow: Option<GlobSet>,
-    deny: Option<GlobSet>,
-    ask: Option<GlobSet>,
-}
-
-impl Filter {
-    fn of(entry: &ServerEntry) -> Self {
-        let compile = |patterns: &[String]| {
-            let mut builder = GlobSetBuilder::new();
-            for pattern in patterns {
-                builder.add(Glob::new(pattern).ok()?);
-            }
-            builder.build().ok()
-        };
-        let rules = &entry.tools;
-        let allow = if rules.allow.is_empty() { everything() } else { compile(&rules.allow) };
-        Self { allow, deny: compile(&rules.deny), ask: compile(&rules.require_approval) }
-    }
-
-    fn admits(&self, own: &str) -> bool {
-        let denied = self.deny.as_ref().is_none_or(|deny| deny.is_match(own));
-        !denied && self.allow.as_ref().is_some_and(|allow| allow.is_match(own))
-    }
-
-    fn asks_about(&self, own: &str) -> bool {
-        self.ask.as_ref().is_none_or(|ask| ask.is_match(own))
-    }
-}
-
-fn everything() -> Option<GlobSet> {
-    GlobSetBuilder::new().add(Glob::new("*").ok()?).build().ok()
 }
 
 #[cfg(test)]

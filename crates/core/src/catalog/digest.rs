@@ -2,6 +2,7 @@
 //! strings make no difference, anything else does.
 
 use crate::json::RawJson;
+use crate::manifest::{ProviderKind, ProviderSpec};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -18,6 +19,21 @@ pub(super) fn of(own_name: &str, definition: &RawJson, hidden: &str) -> [u8; 32]
         // A definition is an object; whatever else this is, it is only equal to itself.
         _ => text(&mut hash, definition.as_str()),
     }
+    hash.finalize().into()
+}
+
+/// The digest of a tool of a manifest: who serves it, and what the tools that do mean.
+pub(super) fn of_virtual(name: &str, providers: &[ProviderSpec], served: &[[u8; 32]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    text(&mut hash, name);
+    for provider in providers {
+        text(&mut hash, &provider.id);
+        if let ProviderKind::Mcp { server, tool } = &provider.kind {
+            text(&mut hash, server.as_str());
+            text(&mut hash, tool);
+        }
+    }
+    served.iter().for_each(|digest| hash.update(digest));
     hash.finalize().into()
 }
 

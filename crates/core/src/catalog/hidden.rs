@@ -74,6 +74,25 @@ impl Companion {
 }
 
 impl Injected {
+    /// Adds what was supplied before and is not declared any more.
+    fn take_over(&mut self, before: Self) {
+        for argument in before.identity {
+            match self.identity.iter_mut().find(|known| known.name == argument.name) {
+                Some(known) if argument.fit == Fit::Other => known.fit = Fit::Other,
+                Some(_) => {}
+                None => self.identity.push(argument),
+            }
+        }
+        self.mcp_data |= before.mcp_data;
+        let files = before.files.into_iter().filter(|name| !self.files.contains(name)).collect::<Vec<_>>();
+        self.files.extend(files);
+        for companion in before.companions {
+            if !self.companions.contains(&companion) {
+                self.companions.push(companion);
+            }
+        }
+    }
+
     /// Whether an argument is the gateway's alone to give.
     pub fn hides(&self, name: &str) -> bool {
         self.identity.iter().any(|argument| *argument.name == *name)
@@ -114,12 +133,22 @@ impl<'a> Hiding<'a> {
         if !concerned && self.escape.find(bytes).is_none() {
             return Ok(None);
         }
+        self.apply_over(schema, Injected::default())
+    }
+
+    /// The same for a schema that stands in place of another: what was the gateway's to give stays so.
+    pub(super) fn apply_over(
+        &self,
+        schema: &RawJson,
+        before: Injected,
+    ) -> Result<Option<(RawJson, Injected)>, Unsearched> {
         let text = schema.as_str();
         let (parts, extent) = in_place(text);
         if extent == Extent::Cut {
             return Err(Unsearched);
         }
-        let injected = self.declared(text, &parts);
+        let mut injected = self.declared(text, &parts);
+        injected.take_over(before);
         if injected == Injected::default() {
             return Ok(None);
         }

@@ -4,6 +4,7 @@ use super::admission::ServerCatalog;
 use super::naming::Naming;
 use super::tool::Tool;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
 
 /// What a name led to.
@@ -21,6 +22,8 @@ pub enum Lookup<'a> {
 #[derive(Debug, Default)]
 pub struct NameIndex {
     exposed: HashMap<Box<str>, Arc<Tool>>,
+    /// Further tools of a name, each for callers of its own: looked at only where the first is not for one.
+    variants: HashMap<Box<str>, Vec<Arc<Tool>>>,
     /// Other spellings; made when one is first asked for, as most clients never do.
     other: OnceLock<HashMap<String, Vec<Arc<Tool>>>>,
 }
@@ -29,13 +32,19 @@ impl NameIndex {
     /// Indexes the tools of all servers.
     pub fn of<'a>(servers: impl Iterator<Item = &'a Arc<ServerCatalog>>) -> Self {
         let mut exposed = HashMap::new();
+        let mut variants: HashMap<Box<str>, Vec<Arc<Tool>>> = HashMap::new();
         for server in servers {
             exposed.reserve(server.tools.len());
             for tool in &server.tools {
-                exposed.entry(tool.exposed.clone()).or_insert_with(|| tool.clone());
+                match exposed.entry(tool.exposed.clone()) {
+                    Entry::Vacant(free) => drop(free.insert(tool.clone())),
+                    Entry::Occupied(_) => {
+                        variants.entry(tool.exposed.clone()).or_default().push(tool.clone());
+                    }
+                }
             }
         }
-        Self { exposed, other: OnceLock::new() }
+        Self { exposed, variants, other: OnceLock::new() }
     }
 
     /// The tool of an exposed name.
@@ -46,6 +55,9 @@ impl NameIndex {
     /// Looks any accepted spelling up, among the tools that `visible` lets through.
     pub fn look_up(&self, name: &str, visible: impl Fn(&Tool) -> bool) -> Lookup<'_> {
         if let Some(tool) = self.exposed.get(name).filter(|tool| visible(tool)) {
+            return Lookup::Found(tool);
+        }
+        if let Some(tool) = self.variants.get(name).into_iter().flatten().find(|tool| visible(tool)) {
             return Lookup::Found(tool);
         }
         let others = self.other.get_or_init(|| self.spellings());
@@ -62,10 +74,16 @@ impl NameIndex {
 
     fn spellings(&self) -> HashMap<String, Vec<Arc<Tool>>> {
         let mut spellings: HashMap<String, Vec<Arc<Tool>>> = HashMap::with_capacity(self.exposed.len() * 5);
-        let mut tools: Vec<_> = self.exposed.values().collect();
+        let mut tools: Vec<_> = self.exposed.values().chain(self.variants.values().flatten()).collect();
         tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
         for tool in tools {
-            for form in Naming::forms(tool.server.name.as_str(), &tool.name) {
+            let mut forms = match tool.server.is_virtual() {
+                true => vec![tool.canonical(), tool.name.to_string()],
+                false => Naming::forms(tool.server.name.as_str(), &tool.name).to_vec(),
+            };
+            // A tool that a manifest gave another name keeps its old one for those who know it.
+            forms.extend(tool.under.iter().map(|under| under.exposed.to_string()));
+            for form in forms {
                 let entry = spellings.entry(form).or_default();
                 if !entry.iter().any(|other| Arc::ptr_eq(other, tool)) {
                     entry.push(tool.clone());

@@ -1,15 +1,22 @@
 //! The catalog: what all servers offer, as one immutable snapshot.
 
 mod admission;
+mod assembly;
+mod bounds;
 mod digest;
+mod filter;
 mod hidden;
 mod index;
 mod listing;
 mod naming;
+mod overlay;
 mod snapshot;
 mod tool;
+mod virtual_tool;
 
-pub use admission::{ServerCatalog, SetAside, admit};
+pub use admission::{Evenness, ServerCatalog, SetAside, admit};
+pub use assembly::{Assembly, EntryPlace, EntryStanding, Ground, Parts, assemble};
+pub use bounds::{Backing, Bounds};
 pub use hidden::{Companion, Fit, IdentityArgument, Injected, MCP_DATA};
 pub use index::{Lookup, NameIndex};
 pub use listing::{ListBytes, ListKind};

@@ -1,13 +1,16 @@
 //! One moment of the catalog: immutable, shared, replaced whole.
 
-use super::admission::ServerCatalog;
+use super::admission::{Evenness, ServerCatalog};
+use super::bounds::Backing;
 use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
 use super::tool::{Offer, Tool};
 use crate::caller::Caller;
+use crate::compliance::{Meeting, meet};
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::permission::{Extent, Permission, extent, on_offer, on_server, on_tool, tools_extent};
+use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -24,6 +27,7 @@ pub struct Catalog {
     pub revision: u64,
     servers: BTreeMap<ServerName, Arc<ServerCatalog>>,
     index: NameIndex,
+    gates: Vec<Gate>,
     lists: Mutex<HashMap<(ListKind, String), Arc<ListBytes>>>,
     told: Mutex<HashMap<String, RawJson>>,
 }
@@ -32,7 +36,8 @@ impl Catalog {
     /// A snapshot of these servers.
     pub fn new(revision: u64, servers: BTreeMap<ServerName, Arc<ServerCatalog>>) -> Self {
         let index = NameIndex::of(servers.values());
-        Self { revision, servers, index, lists: Mutex::default(), told: Mutex::default() }
+        let gates = gates_of(&servers);
+        Self { revision, servers, index, gates, lists: Mutex::default(), told: Mutex::default() }
     }
 
     /// All servers' parts, by name. For the gateway's own use: nobody's rights are applied.
@@ -165,6 +170,9 @@ impl Catalog {
         for server in self.servers.values() {
             view.push(if granted(on_server(caller, &server.entry)) { '1' } else { '0' });
         }
+        for gate in &self.gates {
+            view.push(if gate.lets(caller) { '1' } else { '0' });
+        }
         view.push_str(persona);
         if let Some(rules) = &caller.veil {
             view.push('\n');
@@ -172,6 +180,55 @@ impl Catalog {
         }
         view
     }
+}
+
+/// What decides about single tools besides servers, personas and rules.
+#[derive(Debug, PartialEq)]
+enum Gate {
+    /// Groups that admit to a tool.
+    Groups(Vec<String>),
+    /// A server that has told nothing yet, on which a tool of a manifest rests.
+    Server(Arc<ServerEntry>),
+    /// A server whose level of data decides whether a tool of a manifest can rest on it.
+    Level(Arc<ServerEntry>),
+}
+
+impl Gate {
+    fn lets(&self, caller: &Caller) -> bool {
+        match self {
+            Self::Groups(groups) => groups.iter().any(|group| caller.groups.contains(group)),
+            Self::Server(server) => granted(on_server(caller, server)) && Self::meets(caller, server),
+            Self::Level(server) => Self::meets(caller, server),
+        }
+    }
+
+    fn meets(caller: &Caller, server: &ServerEntry) -> bool {
+        meet(caller, server) == Meeting::Allowed
+    }
+}
+
+fn gates_of(servers: &BTreeMap<ServerName, Arc<ServerCatalog>>) -> Vec<Gate> {
+    let mut gates = Vec::new();
+    let mut add = |gate: Gate| {
+        if !gates.contains(&gate) {
+            gates.push(gate);
+        }
+    };
+    let uneven = servers.values().filter(|server| server.evenness == Evenness::Uneven);
+    for bounds in uneven.flat_map(|server| &server.tools).filter_map(|tool| tool.bounds.as_deref()) {
+        bounds.groups.iter().for_each(|groups| add(Gate::Groups(groups.clone())));
+        for backing in &bounds.backing {
+            match backing {
+                Backing::Unheard(server) => add(Gate::Server(server.clone())),
+                Backing::Tools(tools) => tools
+                    .iter()
+                    .filter(|tool| tool.server.compliance_level.is_some())
+                    .for_each(|tool| add(Gate::Level(tool.server.clone()))),
+                Backing::Itself | Backing::Open | Backing::Nobody => {}
+            }
+        }
+    }
+    gates
 }
 
 fn granted(permission: Permission) -> bool {
@@ -186,7 +243,7 @@ fn text_of<'a>(
     seen: &mut HashSet<&'a str>,
 ) -> Bytes {
     let offers = match kind {
-        ListKind::Tools if tools_extent(caller, &server.entry) == Extent::Whole => {
+        ListKind::Tools if tools_extent(caller, server) == Extent::Whole => {
             return server.tools_text.clone();
         }
         ListKind::Tools => {

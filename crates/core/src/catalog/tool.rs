@@ -1,5 +1,6 @@
 //! A tool and the other things a server offers.
 
+use super::bounds::{Backing, Bounds};
 use super::hidden::Injected;
 use crate::effects::{self, Effect};
 use crate::json::RawJson;
@@ -43,8 +44,12 @@ pub struct Tool {
     pub injected: Option<Box<Injected>>,
     /// What holds for its calls; shared by the tools of a server that nothing else speaks of.
     pub terms: Arc<ToolTerms>,
-    /// Whether its server's `require_approval` names it.
+    /// Whether its server's `require_approval` names it, or any tool that serves it needs approval.
     pub needs_approval: bool,
+    /// What narrows who may use it, beyond what holds for its server; most tools have none.
+    pub bounds: Option<Box<Bounds>>,
+    /// The tool as its server tells of it, where a manifest is laid over it.
+    pub under: Option<Arc<Tool>>,
     /// What it does to the world, found out when somebody first asks.
     pub(super) effect: OnceLock<Effect>,
     /// What its definition means, worked out when somebody first asks.
@@ -65,6 +70,8 @@ impl Tool {
             definition: RawJson::empty_object(),
             injected: None,
             needs_approval: false,
+            bounds: None,
+            under: None,
             effect: OnceLock::new(),
             digest: OnceLock::new(),
             schema: OnceLock::new(),
@@ -78,7 +85,16 @@ impl Tool {
 
     /// What its definition means, as one number: another number is another tool to those who accepted it.
     pub fn digest(&self) -> &[u8; 32] {
+        // What an operator writes over it needs nobody's acceptance; what its server says does.
+        if let Some(under) = &self.under {
+            return under.digest();
+        }
         self.digest.get_or_init(|| {
+            let served = self.bounds.iter().flat_map(|bounds| &bounds.backing);
+            let words: Vec<[u8; 32]> = served.flat_map(Backing::tools).map(|tool| *tool.digest()).collect();
+            if self.server.is_virtual() {
+                return super::digest::of_virtual(&self.name, &self.terms.providers, &words);
+            }
             let hidden = self.injected.as_ref().map(|injected| format!("{injected:?}")).unwrap_or_default();
             super::digest::of(&self.name, &self.definition, &hidden)
         })
@@ -107,6 +123,9 @@ impl Tool {
 
     /// Its canonical id.
     pub fn canonical(&self) -> String {
+        if self.server.is_virtual() {
+            return format!("tool.{}", self.name);
+        }
         format!("mcp.{}.{}", self.server.name, self.name)
     }
 }

@@ -10,12 +10,12 @@ mod version;
 
 pub use auth::{AuthHints, Credential, Need};
 pub use provider::{HttpMethod, HttpRequest, Mapping, ProviderKind, ProviderSpec};
+pub use semver::Version;
 pub use terms::{Parallel, ToolTerms};
 pub use version::read_version;
 
 use crate::json::RawJson;
 use crate::server::SideEffects;
-use semver::Version;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

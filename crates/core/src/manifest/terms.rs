@@ -1,6 +1,6 @@
 //! The terms of one tool: what holds for its calls, after everybody who may say something has.
 
-use super::{AuthHints, Cost, Overlay, ProviderSpec, SafetyLevel, read_version, tags};
+use super::{AuthHints, Cost, Manifest, Overlay, ProviderSpec, SafetyLevel, read_version, tags};
 use crate::server::{ServerEntry, SideEffects};
 use semver::Version;
 use serde::Deserialize;
@@ -26,6 +26,8 @@ pub struct ToolTerms {
     pub capabilities: Vec<String>,
     /// Only callers with one of these personas see it.
     pub persona_allowlist: Option<Vec<String>>,
+    /// Any of these groups admits, besides the server's; absent means that the server's decide alone.
+    pub groups: Option<Vec<String>>,
     /// What credentials it needs.
     pub auth: Option<AuthHints>,
     /// How dangerous the operator thinks it.
@@ -73,12 +75,25 @@ impl ToolTerms {
             idempotency_key: defaults.idempotency_key,
             capabilities: Vec::new(),
             persona_allowlist: None,
+            groups: None,
             auth: defaults.auth.as_ref().map(AuthHints::read),
             safety_level: None,
             cost: None,
             providers: Vec::new(),
             origin: None,
         }
+    }
+
+    /// The same terms with a manifest's entry laid over them.
+    pub fn under_entry(self, entry: &Manifest) -> Self {
+        let mut terms = self.under(&entry.overlay);
+        terms.groups = entry.groups.clone().or(terms.groups);
+        terms.origin = Some(entry.origin.clone());
+        if !entry.providers.is_empty() {
+            terms.providers = entry.providers.clone();
+            terms.providers.sort_by_key(|provider| provider.priority);
+        }
+        terms
     }
 
     /// The same terms with an overlay laid over them.

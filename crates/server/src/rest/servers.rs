@@ -155,6 +155,7 @@ fn target_of(transport: &Transport) -> (&'static str, String) {
         Transport::WebSocket(remote) => ("ws", remote.url.shown().to_owned()),
         Transport::Bundled(name) => ("bundled", format!("toolbooth demo-server {name}")),
         Transport::Own => ("own", "the gateway itself".to_owned()),
+        Transport::Virtual => ("virtual", "tools of manifests".to_owned()),
     }
 }
 

@@ -37,6 +37,9 @@ pub struct ServeArguments {
     /// Trust the servers of the project folder from now on.
     #[arg(long)]
     trust: bool,
+    /// Do not start with an error in any file of the configuration or of manifests.
+    #[arg(long)]
+    strict: bool,
     /// End when nobody has been connected over the local socket for this many seconds.
     #[arg(long, hide = true, value_name = "SECONDS")]
     linger: Option<u64>,
@@ -93,6 +96,19 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
             render::finding(&toolbooth_config::render(finding), Paint::stderr())
         ));
     }
+    let errors = loaded.findings.iter().filter(|finding| finding.is_error()).count();
+    if how.strict && errors > 0 {
+        return Err(Failure::usage(Problem {
+            code: "serve.strict",
+            blame: Blame::Caller,
+            message: format!(
+                "{} in the configuration, and --strict was asked for",
+                render::count(errors, "error")
+            ),
+            hint: Some("put it right, or start without --strict: what is wrong is then left out".into()),
+        }));
+    }
+    sources.good_manifests = loaded.good_manifests.clone();
     Ok(loaded)
 }
 

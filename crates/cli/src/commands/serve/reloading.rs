@@ -58,12 +58,17 @@ pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
                     Problem::of(&failure)
                 })?;
             watched.set(loaded.files.clone());
+            sources.good_manifests = loaded.good_manifests.clone();
+            for finding in loaded.findings.iter().filter(|finding| finding.is_error()) {
+                tracing::error!(code = finding.code, "config.error: {finding}");
+            }
             let terms = terms::terms(&loaded.settings)?;
             let directory = callers::directory(&loaded, Arc::new(Fetch::default()))?;
             let engine = &door.engine;
             let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
             engine.set_terms(terms);
             engine.offer_own_tools().await;
+            engine.offer_manifests(loaded.manifests.clone().into()).await;
             // Groups and personas follow the file; how callers are recognised does not, until the next start.
             if door.identity.set_directory(directory) == Difference::Some {
                 engine.announce_all_lists();

@@ -3,11 +3,11 @@
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
 use crate::caller::{Caller, ClientFacts};
-use crate::catalog::Tool;
+use crate::catalog::{Backing, Tool};
 use crate::fault::{Blame, Fault};
 use crate::held::Answerer;
 use crate::json::RawJson;
-use crate::manifest::tag;
+use crate::manifest::{ProviderKind, tag};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use regex::{Regex, RegexBuilder};
 
@@ -154,9 +154,25 @@ impl Rule {
 
     fn is_about_tool(&self, tool: &Tool) -> bool {
         let named = self.names.as_ref().is_none_or(|globs| {
-            globs.is_match(&*tool.exposed) || globs.is_match(&*tool.name) || globs.is_match(tool.canonical())
+            goes_by(globs, tool) || (!tool.terms.providers.is_empty() && self.is_about_provider(globs, tool))
         });
         named && self.is_about_effect(tool) && self.is_about_capability(tool)
+    }
+
+    /// Whether a tool is served by one that the rule names: what is forbidden under one name must not be had
+    /// under another. A rule that lets something run is about that name alone, and one that hides a provider
+    /// takes that provider away, not the tool.
+    fn is_about_provider(&self, globs: &GlobSet, tool: &Tool) -> bool {
+        if self.effect == RuleEffect::Allow || self.hides() {
+            return false;
+        }
+        let named = tool.terms.providers.iter().filter_map(|provider| match &provider.kind {
+            ProviderKind::Mcp { server, tool } => Some(format!("mcp.{server}.{tool}")),
+            _ => None,
+        });
+        let backing = tool.bounds.iter().flat_map(|bounds| &bounds.backing);
+        named.into_iter().any(|name| globs.is_match(name))
+            || backing.flat_map(Backing::tools).any(|tool| goes_by(globs, tool))
     }
 
     fn is_about_effect(&self, tool: &Tool) -> bool {
@@ -182,6 +198,15 @@ impl Rule {
             text.len() > MAX_LOOKED_AT || regex.is_match(&text)
         })
     }
+}
+
+fn goes_by(globs: &GlobSet, tool: &Tool) -> bool {
+    // A tool that a manifest renamed still goes by the name that rules knew it by.
+    let before = tool.under.as_deref().is_some_and(|under| globs.is_match(&*under.exposed));
+    before
+        || globs.is_match(&*tool.exposed)
+        || globs.is_match(&*tool.name)
+        || globs.is_match(tool.canonical())
 }
 
 /// The value at a JSON pointer (`/a/b/0`); a plain name is a member of the arguments.

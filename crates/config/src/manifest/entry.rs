@@ -1,0 +1,198 @@
+//! One entry of a manifest.
+
+use super::auth;
+use super::fields::{Extras, Reader, Spot};
+use super::provider;
+use crate::node::Value;
+use toolbooth_core::json::RawJson;
+use toolbooth_core::manifest::{Cost, Manifest, Overlay, SafetyLevel, Scope, Version, read_version};
+use toolbooth_core::server::SideEffects;
+
+/// The largest schema of arguments.
+const MAX_PARAMETERS: usize = 512 * 1024;
+/// The longest name.
+const MAX_NAME: usize = 256;
+
+/// Every field that means something.
+pub(crate) const KNOWN: [&str; 17] = [
+    "name",
+    "description",
+    "parameters",
+    "version",
+    "side_effects",
+    "default_timeout",
+    "auth",
+    "allow_parallel",
+    "requires_consent",
+    "idempotency_key",
+    "capabilities",
+    "persona_allowlist",
+    "groups",
+    "safety_level",
+    "cost_per_call",
+    "cost_unit",
+    "providers",
+];
+
+/// Fields that others write and that mean nothing to the gateway.
+pub(crate) const EXTRAS: [&str; 12] = [
+    "$schema",
+    "examples",
+    "notes",
+    "requires_flags",
+    "returns",
+    "policy_flags",
+    "quota_hints",
+    "skill_bindings",
+    "idempotency_guidance",
+    "filesystem_root",
+    "network_allowlist",
+    "title",
+];
+
+pub(crate) const SIDE_EFFECTS: [&str; 8] =
+    ["none", "read_external_service", "network", "filesystem", "write", "database", "compute", "system"];
+pub(crate) const SAFETY_LEVELS: [&str; 3] = ["low", "medium", "high"];
+
+/// Reads an entry; what is wrong with it is in the reader's findings.
+pub(crate) fn read(
+    reader: &mut Reader<'_>,
+    spot: &Spot<'_>,
+    key: Option<&str>,
+    scope: &Scope,
+) -> Option<Manifest> {
+    if spot.node.members().is_none() {
+        reader.error(spot, format_args!("an entry is a map of fields, found {}", spot.node.kind()));
+        return None;
+    }
+    let name = name(reader, spot, key)?;
+    reader.subject = format!("tool `{name}`");
+    reader.keys(spot, &KNOWN, Extras::These(&EXTRAS));
+    let place = reader.texts.place(spot.node.mark);
+    let overlay = overlay(reader, spot);
+    let description = reader.text(spot.member("description"));
+    let parameters = parameters(reader, spot);
+    let groups = reader.texts(spot.member("groups"));
+    let providers = provider::read_all(reader, spot);
+    let manifest = Manifest {
+        name,
+        scope: scope.clone(),
+        origin: place.to_string(),
+        overlay,
+        description,
+        parameters,
+        groups,
+        providers,
+    };
+    (!reader.is_broken()).then_some(manifest)
+}
+
+fn name(reader: &mut Reader<'_>, spot: &Spot<'_>, key: Option<&str>) -> Option<String> {
+    let written = spot.member("name").filter(|name| !name.is_null());
+    let Some(name) = written.or_else(|| Some(spot.clone()).filter(|_| key.is_some())) else {
+        reader.error_with(spot, "`name` is missing", "every entry has a `name`, and needs nothing else");
+        return None;
+    };
+    let text = match (spot.member("name"), key) {
+        (Some(written), _) if !written.is_null() => reader.text(Some(written))?,
+        (_, Some(key)) => key.trim().to_owned(),
+        _ => return None,
+    };
+    if text.is_empty() || text.chars().count() > MAX_NAME || text.chars().any(char::is_control) {
+        reader.error(&name, format_args!("a name has 1 to {MAX_NAME} characters that can be printed"));
+        return None;
+    }
+    Some(text)
+}
+
+fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Overlay {
+    let label = reader.word(spot.member("side_effects"), &SIDE_EFFECTS);
+    let level = reader.word(spot.member("safety_level"), &SAFETY_LEVELS);
+    Overlay {
+        version: version(reader, spot),
+        side_effects: label.and_then(of_word::<SideEffects>),
+        timeout: reader.seconds(spot.member("default_timeout"), 1.0),
+        auth: auth::read(reader, spot.member("auth")),
+        allow_parallel: reader.flag(spot.member("allow_parallel")),
+        requires_consent: reader.flag(spot.member("requires_consent")),
+        idempotency_key: idempotency_key(reader, spot),
+        capabilities: reader.texts(spot.member("capabilities")),
+        persona_allowlist: reader.texts(spot.member("persona_allowlist")),
+        safety_level: level.and_then(of_word::<SafetyLevel>),
+        cost: cost(reader, spot),
+    }
+}
+
+fn of_word<T: serde::de::DeserializeOwned>(word: &str) -> Option<T> {
+    serde_json::from_value(serde_json::Value::from(word)).ok()
+}
+
+fn version(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<Version> {
+    let spot = spot.member("version").filter(|spot| !spot.is_null())?;
+    let text = match &spot.node.value {
+        Value::Number(number) => {
+            reader.warn(&spot, format_args!("`version` is read as the text \"{number}\""));
+            number.to_string()
+        }
+        _ => reader.text(Some(spot.clone()))?,
+    };
+    let version = read_version(&text);
+    if version.is_none() {
+        reader.error_with(
+            &spot,
+            format_args!("`{text}` is no version"),
+            "write it as 1.2.3; 1.2 means 1.2.0",
+        );
+    }
+    version
+}
+
+fn idempotency_key(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<bool> {
+    let spot = spot.member("idempotency_key")?;
+    match spot.node.value {
+        Value::Map(_) => {
+            let required = spot.member("required");
+            if required.is_none() {
+                reader.error(&spot, "`idempotency_key` as a map needs `required`");
+            }
+            reader.flag(required)
+        }
+        _ => reader.flag(Some(spot)),
+    }
+}
+
+fn cost(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<Cost> {
+    let unit = reader.text(spot.member("cost_unit"));
+    let spot = spot.member("cost_per_call").filter(|spot| !spot.is_null())?;
+    let per_call = reader.number(&spot)?;
+    if per_call < 0.0 {
+        reader.error(&spot, "`cost_per_call` is not negative");
+        return None;
+    }
+    Some(Cost { per_call, unit: unit.unwrap_or_else(|| "USD".to_owned()) })
+}
+
+/// A schema of arguments, as written: nothing in it is expanded.
+fn parameters(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<RawJson> {
+    let spot = reader.map(spot.member("parameters"))?;
+    if let Some(kind) = spot.member("type")
+        && kind.node.text() != Some("object")
+    {
+        reader.error(&kind, "`parameters.type` must be \"object\": arguments have names");
+    }
+    reader.map(spot.member("properties"));
+    if let Some(required) =
+        spot.member("required").filter(|required| !matches!(required.node.value, Value::List(_)))
+    {
+        reader.error(
+            &required,
+            format_args!("`parameters.required` must be a list of names, found {}", required.node.kind()),
+        );
+    }
+    let text = RawJson::from_value(&spot.node.shown());
+    if text.as_bytes().len() > MAX_PARAMETERS {
+        reader.error(&spot, format_args!("`parameters` has more than {MAX_PARAMETERS} bytes"));
+        return None;
+    }
+    Some(text)
+}

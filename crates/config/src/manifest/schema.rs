@@ -1,0 +1,137 @@
+//! The published JSON Schema of manifests.
+
+use super::entry::{SAFETY_LEVELS, SIDE_EFFECTS};
+use super::provider::KINDS;
+use serde_json::{Value, json};
+
+/// The JSON Schema of a manifest file: one entry, a list of entries, or a map from names to entries.
+pub fn schema() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Toolbooth tool manifest",
+        "anyOf": [
+            { "$ref": "#/$defs/named" },
+            { "type": "array", "items": { "$ref": "#/$defs/named" } },
+            {
+                "type": "object",
+                "required": ["tools"],
+                "properties": { "tools": { "type": "array", "items": { "$ref": "#/$defs/named" } } }
+            },
+            {
+                "type": "object",
+                "not": { "required": ["name"] },
+                "properties": { "$schema": { "type": "string" } },
+                "additionalProperties": { "$ref": "#/$defs/entry" }
+            }
+        ],
+        "$defs": {
+            "named": { "allOf": [{ "$ref": "#/$defs/entry" }], "required": ["name"] },
+            "entry": entry(),
+            "auth": auth(),
+            "provider": provider(),
+            "texts": { "type": "array", "items": { "type": "string", "minLength": 1 } }
+        }
+    })
+}
+
+fn entry() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "name": { "type": "string", "minLength": 1, "maxLength": 256,
+                "description": "A name of its own, or the exposed or canonical name of the tool it is laid over." },
+            "description": { "type": "string", "minLength": 1,
+                "description": "What models are told, in place of the server's words." },
+            "parameters": { "type": "object", "description": "The JSON Schema of the arguments.",
+                "properties": {
+                    "type": { "const": "object" },
+                    "properties": { "type": "object" },
+                    "required": { "type": "array", "items": { "type": "string" } }
+                } },
+            "version": { "type": "string", "description": "A semantic version; 1.2 means 1.2.0.",
+                "pattern": "^[vV]?(0|[1-9][0-9]*)(\\.(0|[1-9][0-9]*)){0,2}([-+][0-9A-Za-z.+-]+)?$" },
+            "side_effects": { "enum": SIDE_EFFECTS, "description": "The strongest thing it does to the world." },
+            "default_timeout": { "type": "number", "minimum": 1, "maximum": 86400,
+                "description": "Seconds that one call may take." },
+            "auth": { "$ref": "#/$defs/auth" },
+            "allow_parallel": { "type": "boolean", "description": "Whether its calls may overlap." },
+            "requires_consent": { "type": "boolean",
+                "description": "Whether a person must agree before its first use." },
+            "idempotency_key": {
+                "description": "Whether its calls carry a key that makes repeating them harmless.",
+                "anyOf": [
+                    { "type": "boolean" },
+                    { "type": "object", "required": ["required"],
+                        "properties": { "required": { "type": "boolean" } } }
+                ]
+            },
+            "capabilities": { "$ref": "#/$defs/texts" },
+            "persona_allowlist": { "$ref": "#/$defs/texts",
+                "description": "Only callers with one of these personas see it." },
+            "groups": { "$ref": "#/$defs/texts", "description": "Any of these groups admits a caller." },
+            "safety_level": { "enum": SAFETY_LEVELS },
+            "cost_per_call": { "type": "number", "minimum": 0 },
+            "cost_unit": { "type": "string" },
+            "providers": { "type": "array", "maxItems": 32, "items": { "$ref": "#/$defs/provider" },
+                "description": "What serves it, by ascending priority; none means that it is laid over a tool." },
+            "examples": { "type": "array" },
+            "notes": { "type": "string" }
+        }
+    })
+}
+
+fn auth() -> Value {
+    let needed = json!({ "type": "object", "properties": {
+        "required": { "type": "boolean" }, "optional": { "type": "boolean" }, "name": { "type": "string" } } });
+    let names = json!({ "anyOf": [
+        { "type": "string" },
+        { "$ref": "#/$defs/texts" },
+        { "type": "object", "additionalProperties": { "anyOf": [{ "type": "string" }, needed] } }
+    ] });
+    json!({
+        "description": "What credentials it needs: names of variables, never values.",
+        "type": "object",
+        "properties": {
+            "required": { "type": "boolean" },
+            "type": { "type": "string" },
+            "env": names,
+            "envs": names,
+            "scopes": { "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/texts" }] },
+            "docs": { "type": "string" }
+        }
+    })
+}
+
+fn provider() -> Value {
+    let of_kind = |kind: &str, config: Value| {
+        json!({
+            "if": { "properties": { "name": { "const": kind } } },
+            "then": { "properties": { "config": config } }
+        })
+    };
+    json!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": { "type": "string", "examples": KINDS },
+            "priority": { "type": "integer", "default": 0, "description": "Lower goes first." },
+            "health_check_interval": { "type": "number", "minimum": 0, "maximum": 86400, "default": 60 },
+            "config": { "type": "object" },
+            "auth": { "$ref": "#/$defs/auth" },
+            "mappings": { "type": "object",
+                "description": "`arguments`: from the tool's to the provider's; `result`: from the provider's to the tool's." }
+        },
+        "allOf": [
+            of_kind("mcp", json!({ "required": ["server", "tool"],
+                "properties": { "server": { "type": "string" }, "tool": { "type": "string" } } })),
+            of_kind("http", json!({ "required": ["url"], "properties": {
+                "method": { "enum": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] },
+                "url": { "type": "string" },
+                "headers": { "type": "object" },
+                "query": { "type": "object" } } })),
+            of_kind("openai", json!({ "properties": {
+                "model": { "type": "string" }, "prompt": { "type": "string" } } })),
+            of_kind("builtin", json!({ "required": ["tool"], "properties": { "tool": { "type": "string" } } }))
+        ]
+    })
+}

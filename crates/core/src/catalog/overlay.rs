@@ -1,0 +1,101 @@
+//! Overlays: what a manifest says of a discovered tool, laid over what its server says of it.
+
+use super::admission::{MAX_DEFINITION_BYTES, MAX_DEFINITION_DEPTH};
+use super::bounds::{Backing, Bounds};
+use super::hidden::{Hiding, Injected, Unsearched};
+use super::tool::Tool;
+use crate::cursor::nests_deeper;
+use crate::json::{RawJson, with_members};
+use crate::manifest::{Manifest, Scope};
+use crate::schema::{Coverage, Patterns, survey};
+use std::sync::{Arc, OnceLock};
+
+/// What an entry makes of a tool besides what it says of it.
+pub(super) struct Laying<'a> {
+    /// The entries, in the order in which they are laid.
+    pub entries: &'a [&'a Manifest],
+    /// The name under which the tool is listed from now on.
+    pub exposed: &'a str,
+    /// Who serves the providers that the entries name.
+    pub backing: &'a dyn Fn(&Manifest) -> Vec<Backing>,
+    /// Personas that have a version of their own.
+    pub shadowed_for: Vec<Box<str>>,
+}
+
+/// Lays entries over a tool; what its server says of it stays known. A reason where that cannot be.
+pub(super) fn lay(base: &Arc<Tool>, laying: Laying<'_>) -> Result<(Tool, Coverage), String> {
+    let Laying { entries, exposed, backing, shadowed_for } = laying;
+    let said = |entry: &&&Manifest| entry.parameters.is_some();
+    let parameters = entries.iter().rev().find(said).and_then(|entry| entry.parameters.as_ref());
+    let description = entries.iter().rev().find_map(|entry| entry.description.as_deref());
+    let hiding = Hiding::of(&base.server.inject);
+    let mut members = vec![("name", RawJson::from_value(exposed))];
+    members.extend(description.map(|text| ("description", RawJson::from_value(text))));
+    let mut injected = base.injected.clone();
+    let mut coverage = Coverage::Whole;
+    if let Some(parameters) = parameters {
+        let before = base.injected.as_deref().cloned().unwrap_or_default();
+        let (public, supplied) = public(&hiding, parameters, before)?;
+        coverage = survey(&public, &mut Patterns::default());
+        members.push(("inputSchema", public));
+        injected = supplied;
+    }
+    let definition = with_members(&base.definition, &members).map_err(|error| error.to_string())?;
+    check_size(&definition)?;
+    let mut terms = (*base.terms).clone();
+    for entry in entries {
+        terms = terms.under_entry(entry);
+    }
+    let mut bounds = Bounds::of_terms(&terms).unwrap_or_default();
+    bounds.shadowed_for = shadowed_for;
+    bounds.only_for = entries.iter().find_map(|entry| match &entry.scope {
+        Scope::Persona(name) => Some(name.as_str().into()),
+        Scope::Shared => None,
+    });
+    if let Some(entry) = entries.iter().rev().find(|entry| !entry.providers.is_empty()) {
+        bounds.backing = backing(entry);
+    }
+    let tool = Tool {
+        server: base.server.clone(),
+        name: base.name.clone(),
+        exposed: exposed.into(),
+        definition,
+        injected,
+        terms: Arc::new(terms),
+        needs_approval: base.needs_approval
+            || bounds.backing.iter().flat_map(Backing::tools).any(|tool| tool.needs_approval),
+        bounds: (bounds != Bounds::default()).then(|| Box::new(bounds)),
+        under: Some(base.clone()),
+        effect: OnceLock::new(),
+        digest: OnceLock::new(),
+        schema: OnceLock::new(),
+    };
+    Ok((tool, coverage))
+}
+
+/// A written schema as clients see it, and what the gateway supplies besides.
+pub(super) fn public(
+    hiding: &Hiding<'_>,
+    parameters: &RawJson,
+    before: Injected,
+) -> Result<(RawJson, Option<Box<Injected>>), String> {
+    if nests_deeper(parameters.as_str(), MAX_DEFINITION_DEPTH - 1) {
+        return Err(format!("its parameters nest deeper than {}", MAX_DEFINITION_DEPTH - 1));
+    }
+    let applied = hiding.apply_over(parameters, before).map_err(|Unsearched| {
+        "its parameters are too large or too deep to be searched for what the gateway supplies".to_owned()
+    })?;
+    Ok(match applied {
+        Some((public, injected)) => (public, Some(Box::new(injected))),
+        None => (parameters.clone(), None),
+    })
+}
+
+pub(super) fn check_size(definition: &RawJson) -> Result<(), String> {
+    match definition.as_bytes().len() {
+        size if size > MAX_DEFINITION_BYTES => {
+            Err(format!("the definition has {size} bytes, over the limit of {MAX_DEFINITION_BYTES}"))
+        }
+        _ => Ok(()),
+    }
+}

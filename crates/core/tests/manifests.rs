@@ -1,0 +1,365 @@
+//! Manifests laid over what servers offer: overlays, virtual tools, personas, and who sees which.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use toolbooth_core::call::policy::{Layer, Rule, RuleBook, RuleEffect, Subject, ToolMatch};
+use toolbooth_core::caller::Caller;
+use toolbooth_core::catalog::{
+    Assembly, Catalog, Discovery, EntryPlace, Ground, ListKind, Lookup, Naming, NamingStyle, Parts, Tool,
+    admit, assemble,
+};
+use toolbooth_core::effects::Rung;
+use toolbooth_core::json::RawJson;
+use toolbooth_core::manifest::{Manifest, Overlay, ProviderKind, ProviderSpec, Scope};
+use toolbooth_core::names::ServerName;
+use toolbooth_core::persona::{Inherit, Persona};
+use toolbooth_core::secret::SecretText;
+use toolbooth_core::server::{Inject, Remote, ServerEntry, SideEffects, Transport};
+
+fn server(name: &str) -> ServerEntry {
+    let url = SecretText::plain("http://x");
+    let transport = Transport::Http(Remote { url, headers: Default::default() });
+    ServerEntry::with_defaults(name.parse().unwrap(), transport)
+}
+
+fn entry(name: &str) -> Manifest {
+    Manifest {
+        name: name.into(),
+        scope: Scope::Shared,
+        origin: "tools/a.json:1:1".into(),
+        overlay: Overlay::default(),
+        description: None,
+        parameters: None,
+        groups: None,
+        providers: Vec::new(),
+    }
+}
+
+fn provider(id: &str, kind: ProviderKind) -> ProviderSpec {
+    let health_check_interval = Duration::from_secs(60);
+    ProviderSpec {
+        id: id.into(),
+        kind,
+        priority: 0,
+        health_check_interval,
+        auth: None,
+        arguments: None,
+        result: None,
+    }
+}
+
+fn mcp(server: &str, tool: &str) -> ProviderSpec {
+    provider(
+        &format!("mcp:{server}"),
+        ProviderKind::Mcp { server: server.parse().unwrap(), tool: tool.into() },
+    )
+}
+
+fn model() -> ProviderSpec {
+    provider("openai", ProviderKind::OpenAi { model: None, prompt: None })
+}
+
+fn raw(value: Value) -> RawJson {
+    RawJson::from_value(&value)
+}
+
+/// Servers, each with its tools' definitions.
+struct World {
+    base: Parts,
+    known: Vec<Arc<ServerEntry>>,
+    naming: Naming,
+    earlier: Parts,
+}
+
+impl World {
+    fn new(servers: Vec<(ServerEntry, Vec<Value>)>) -> Self {
+        Self::named(servers, NamingStyle::ServerTool)
+    }
+
+    fn named(servers: Vec<(ServerEntry, Vec<Value>)>, style: NamingStyle) -> Self {
+        let naming = Naming { style, ..Naming::default() };
+        let mut base = Parts::new();
+        for (entry, tools) in servers {
+            let tools = tools.into_iter().map(raw).collect();
+            let entry = Arc::new(entry);
+            let part = admit(&entry, &Discovery { tools, ..Discovery::default() }, &naming, &|_| false);
+            base.insert(entry.name.clone(), Arc::new(part));
+        }
+        Self { base, known: Vec::new(), naming, earlier: Parts::new() }
+    }
+
+    fn with(&mut self, manifests: &[Manifest]) -> Assembly {
+        let configured = |name: &ServerName| self.known.iter().find(|entry| entry.name == *name).cloned();
+        let assembly = assemble(Ground {
+            base: &self.base,
+            manifests,
+            naming: &self.naming,
+            configured: &configured,
+            earlier: &self.earlier,
+        });
+        self.earlier = assembly.parts.clone();
+        assembly
+    }
+
+    fn catalog(&mut self, manifests: &[Manifest]) -> Catalog {
+        Catalog::new(1, self.with(manifests).parts)
+    }
+}
+
+fn tool(name: &str) -> Value {
+    json!({ "name": name, "description": format!("The {name}."), "inputSchema": { "type": "object", "properties": { "q": { "type": "string" } } } })
+}
+
+fn names(catalog: &Catalog, caller: &Caller) -> Vec<String> {
+    let list = catalog.list(ListKind::Tools, caller);
+    let text: Vec<u8> = list.pieces.iter().flat_map(|piece| piece.to_vec()).chain(*b"}").collect();
+    let list: Value = serde_json::from_slice(&text).unwrap();
+    list["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn found(catalog: &Catalog, name: &str, caller: &Caller) -> Option<Arc<Tool>> {
+    match catalog.tool(name, caller) {
+        Lookup::Found(tool) => Some(tool.clone()),
+        _ => None,
+    }
+}
+
+fn as_persona(caller: &Caller, name: &str) -> Caller {
+    let persona = Persona::new(name, None, Inherit::Shared, None).unwrap();
+    Caller { persona: Some(Arc::new(persona)), ..caller.clone() }
+}
+
+#[test]
+fn an_overlay_replaces_words_and_terms_and_keeps_what_the_gateway_supplies() {
+    let mut fs = server("fs");
+    fs.inject = Inject::contract();
+    let source = json!({ "name": "write", "description": "Writes.", "inputSchema": { "type": "object",
+        "properties": { "path": { "type": "string" }, "username": { "type": "string" } } }, "x": 1 });
+    let mut world = World::new(vec![(fs, vec![source, tool("read")])]);
+    let over = Manifest {
+        description: Some("Writes a note.".into()),
+        parameters: Some(raw(json!({ "type": "object", "properties": {
+            "path": {}, "username": {}, "_atlas_user": {}, "note": {} }, "required": ["username", "note"] }))),
+        overlay: Overlay {
+            timeout: Some(Duration::from_secs(5)),
+            side_effects: Some(SideEffects::Write),
+            requires_consent: Some(false),
+            ..Overlay::default()
+        },
+        ..entry("fs_write")
+    };
+    let plain = world.catalog(&[]);
+    let me = Caller::owner("me");
+    let digest = *found(&plain, "fs_write", &me).unwrap().digest();
+    let catalog = world.catalog(&[over]);
+    let tool = found(&catalog, "mcp.fs.write", &me).unwrap();
+    assert_eq!(
+        tool.definition.as_str(),
+        r#"{"name":"fs_write","description":"Writes a note.","inputSchema":{"type":"object","properties":{"path":{},"note":{}},"required":["note"]},"x":1}"#
+    );
+    let injected = tool.injected.as_ref().unwrap();
+    assert!(injected.hides("username") && injected.hides("_atlas_user"));
+    assert_eq!((tool.terms.timeout.as_secs(), tool.terms.requires_consent), (5, false));
+    assert_eq!(tool.effect().rung, Rung::Write);
+    assert_eq!(*tool.digest(), digest, "what the operator writes needs nobody's acceptance");
+    assert_eq!(names(&catalog, &me), ["fs_read", "fs_write"]);
+
+    // An overlay that leaves the identity out of the schema leaves it to the gateway all the same.
+    let bare = Manifest { parameters: Some(raw(json!({ "type": "object" }))), ..entry("fs_write") };
+    let catalog = world.catalog(&[bare]);
+    let tool = found(&catalog, "fs_write", &me).unwrap();
+    assert!(tool.injected.as_ref().unwrap().hides("username"));
+}
+
+#[test]
+fn each_entry_finds_its_place() {
+    let web = server("web");
+    let mut world = World::new(vec![(web, vec![tool("find"), tool("open")])]);
+    world.known.push(Arc::new(server("late")));
+    let cases: [(Manifest, EntryPlace); 7] = [
+        (entry("web_find"), EntryPlace::Over { tool: "mcp.web.find".into() }),
+        (entry("mcp.web.find"), EntryPlace::Over { tool: "mcp.web.find".into() }),
+        (entry("find"), EntryPlace::Waiting), // any server could call a tool so
+        (
+            Manifest { providers: vec![mcp("web", "open")], ..entry("look") },
+            EntryPlace::Over { tool: "mcp.web.open".into() },
+        ),
+        (Manifest { providers: vec![mcp("late", "x")], ..entry("later") }, EntryPlace::Waiting),
+        (Manifest { providers: vec![mcp("web", "open"), model()], ..entry("both") }, EntryPlace::Virtual),
+        (
+            Manifest { providers: vec![mcp("web", "find"), model()], ..entry("web_find") },
+            EntryPlace::Over { tool: "mcp.web.find".into() },
+        ),
+    ];
+    for (manifest, place) in cases {
+        let name = manifest.name.clone();
+        assert_eq!(world.with(&[manifest]).entries[0].place, place, "{name}");
+    }
+}
+
+#[test]
+fn a_wrapped_tool_goes_by_the_name_it_was_given_and_by_its_old_ones() {
+    let mut world = World::new(vec![(server("web"), vec![tool("browser.find")])]);
+    let catalog =
+        world.catalog(&[Manifest { providers: vec![mcp("web", "browser.find")], ..entry("look up") }]);
+    let me = Caller::owner("me");
+    assert_eq!(names(&catalog, &me), ["look_up"]);
+    for name in ["look_up", "web_browser_find", "mcp.web.browser.find", "web_browser.find"] {
+        assert!(found(&catalog, name, &me).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn a_virtual_tool_takes_what_its_first_server_takes() {
+    let mut fs = server("fs");
+    fs.inject = Inject::contract();
+    fs.tools.require_approval = vec!["delete_*".into()];
+    let source = json!({ "name": "delete_note", "description": "Deletes.", "inputSchema": { "type": "object",
+        "properties": { "id": {}, "username": { "type": "string" } } } });
+    let mut world = World::new(vec![(fs, vec![source])]);
+    let entries = [Manifest { providers: vec![model(), mcp("fs", "delete_note")], ..entry("drop") }];
+    let catalog = world.catalog(&entries);
+    let me = Caller::owner("me");
+    let tool = found(&catalog, "drop", &me).unwrap();
+    assert_eq!(
+        tool.definition.as_str(),
+        r#"{"name":"drop","description":"Deletes.","inputSchema":{"type":"object","properties":{"id":{}}}}"#
+    );
+    assert!(tool.injected.as_ref().unwrap().hides("username"));
+    assert!(tool.needs_approval, "as the tool that serves it does");
+    assert_eq!(tool.effect().rung, Rung::Destructive, "as its most dangerous provider");
+    assert_eq!((tool.canonical().as_str(), tool.terms.providers.len()), ("tool.drop", 2));
+    assert!(found(&catalog, "tool.drop", &me).is_some());
+
+    // With a schema of its own, what its server takes from the gateway alone is still the gateway's.
+    let own = raw(json!({ "type": "object", "properties": { "id": {}, "username": {} } }));
+    let catalog = world.catalog(&[Manifest { parameters: Some(own), ..entries[0].clone() }]);
+    let tool = found(&catalog, "drop", &me).unwrap();
+    assert!(tool.injected.as_ref().unwrap().hides("username"));
+    assert!(!tool.definition.as_str().contains("username"));
+
+    // Unknown servers: anything goes in, and the label counts.
+    let label = Overlay { side_effects: Some(SideEffects::System), ..Overlay::default() };
+    let catalog =
+        world.catalog(&[Manifest { providers: vec![mcp("no", "x"), model()], overlay: label, ..entry("v") }]);
+    let tool = found(&catalog, "v", &me).unwrap();
+    assert_eq!(tool.input_schema().as_str(), r#"{"type":"object"}"#);
+    assert_eq!(tool.effect().rung, Rung::System);
+}
+
+#[test]
+fn a_virtual_tool_is_there_for_those_who_may_use_something_behind_it() {
+    let mut vault = server("vault");
+    vault.groups = vec!["staff".into()];
+    let mut late = server("late");
+    late.groups = vec!["ops".into()];
+    let mut world = World::new(vec![(vault, vec![tool("get")]), (server("open"), vec![tool("x")])]);
+    world.known.push(Arc::new(late));
+    let two = |providers: Vec<ProviderSpec>, name: &str| Manifest { providers, ..entry(name) };
+    let entries = [
+        two(vec![mcp("vault", "get"), mcp("late", "y")], "both"),
+        two(vec![mcp("vault", "get"), model()], "free"),
+        two(vec![mcp("vault", "gone"), mcp("nowhere", "x")], "nothing"),
+        Manifest { groups: Some(vec!["ops".into()]), ..two(vec![model()], "grouped") },
+    ];
+    let catalog = world.catalog(&entries);
+    let cases: [(&[&str], &[&str]); 4] = [
+        (&[], &["free", "open_x"]),
+        (&["staff"], &["both", "free", "open_x", "vault_get"]),
+        (&["ops"], &["both", "free", "grouped", "open_x"]),
+        (&["staff", "ops"], &["both", "free", "grouped", "open_x", "vault_get"]),
+    ];
+    for (groups, expected) in cases {
+        let ann = Caller::guest("ann", groups.iter().map(|group| (*group).to_owned()));
+        let mut listed = names(&catalog, &ann);
+        listed.sort();
+        assert_eq!(listed, expected, "{groups:?}");
+        for name in ["both", "free", "nothing", "grouped"] {
+            assert_eq!(found(&catalog, name, &ann).is_some(), expected.contains(&name), "{groups:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_persona_has_its_own_version_in_place_of_the_shared_one() {
+    let mut world = World::new(vec![(server("fs"), vec![tool("read"), tool("write")])]);
+    let for_atlas = |manifest: Manifest| Manifest { scope: Scope::Persona("Atlas".into()), ..manifest };
+    let said = |text: &str, manifest: Manifest| Manifest { description: Some(text.into()), ..manifest };
+    let only = Overlay { persona_allowlist: Some(vec!["Bo".into()]), ..Overlay::default() };
+    let entries = [
+        said("shared", Manifest { providers: vec![model()], ..entry("v") }),
+        for_atlas(said("own", Manifest { providers: vec![model()], ..entry("v") })),
+        said("shared", Manifest { providers: vec![model()], ..entry("w") }),
+        for_atlas(said("own", entry("w"))),
+        for_atlas(said("own", entry("fs_read"))),
+        Manifest { overlay: only, ..entry("fs_write") },
+    ];
+    let catalog = world.catalog(&entries);
+    let me = Caller::owner("me");
+    let (atlas, bo) = (as_persona(&me, "Atlas"), as_persona(&me, "Bo"));
+    let cases = [
+        (&me, ["shared", "shared", "The read."]),
+        (&atlas, ["own", "own", "own"]),
+        (&bo, ["shared", "shared", "The read."]),
+    ];
+    for (caller, expected) in cases {
+        for (name, text) in ["v", "w", "fs_read"].into_iter().zip(expected) {
+            let tool = found(&catalog, name, caller).unwrap();
+            assert_eq!(tool.description().as_deref(), Some(text), "{name} {:?}", caller.persona_name());
+        }
+        let mut listed = names(&catalog, caller);
+        listed.sort();
+        let is_bo = caller.persona_name() == Some("Bo");
+        let expected: &[&str] =
+            if is_bo { &["fs_read", "fs_write", "v", "w"] } else { &["fs_read", "v", "w"] };
+        assert_eq!(listed, expected, "each name once, and an allowlist holds");
+    }
+}
+
+#[test]
+fn a_rule_about_a_tool_holds_for_what_it_serves() {
+    let mut world = World::new(vec![(server("fs"), vec![tool("read")])]);
+    let catalog = world.catalog(&[Manifest { providers: vec![mcp("fs", "read"), model()], ..entry("v") }]);
+    let me = Caller::owner("me");
+    let rule = |name: &str, effect: RuleEffect| {
+        let tools = ToolMatch { names: vec![name.into()], ..ToolMatch::default() };
+        let rule = Rule::new(Subject::Everybody, tools, [], effect, None).unwrap();
+        Arc::new(RuleBook::new(vec![Layer(vec![rule])]).unwrap())
+    };
+    // Hidden behind it, the provider counts no more; the model still does.
+    let hiding = Caller { veil: Some(rule("mcp.fs.*", RuleEffect::Hide)), ..me.clone() };
+    assert!(found(&catalog, "v", &hiding).is_some() && found(&catalog, "fs_read", &hiding).is_none());
+    let alone =
+        world.catalog(&[Manifest { providers: vec![mcp("fs", "read"), mcp("fs", "gone")], ..entry("v") }]);
+    assert!(found(&alone, "v", &hiding).is_none() && found(&alone, "v", &me).is_some());
+}
+
+#[test]
+fn a_name_of_the_operators_is_no_other_servers() {
+    let servers = vec![(server("a"), vec![tool("look")]), (server("web"), vec![tool("find")])];
+    let mut world = World::named(servers, NamingStyle::Bare);
+    let catalog =
+        world.catalog(&[Manifest { providers: vec![mcp("web", "find"), model()], ..entry("look") }]);
+    let me = Caller::owner("me");
+    assert!(found(&catalog, "look", &me).unwrap().server.is_virtual());
+    let listed = names(&catalog, &me);
+    assert_eq!(listed.len(), 3);
+    assert!(listed.iter().any(|name| name.starts_with("look_")), "{listed:?}");
+}
+
+#[test]
+fn what_did_not_change_is_the_very_same() {
+    let mut world = World::new(vec![(server("fs"), vec![tool("read")]), (server("b"), vec![tool("x")])]);
+    let entries = [
+        Manifest { description: Some("D".into()), ..entry("fs_read") },
+        Manifest { providers: vec![mcp("fs", "read"), model()], ..entry("v") },
+    ];
+    let first = world.with(&entries).parts;
+    let second = world.with(&entries).parts;
+    for (name, part) in &first {
+        assert!(Arc::ptr_eq(part, &second[name]), "{name}");
+    }
+    assert_eq!(first.len(), 3);
+}
