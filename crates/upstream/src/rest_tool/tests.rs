@@ -41,7 +41,14 @@ fn reply(status: u16, more: &str, body: &str) -> String {
 }
 
 fn template(method: HttpMethod, url: &str) -> HttpRequest {
-    HttpRequest { method, url: SecretText::plain(url), headers: Vec::new(), query: None, body: None }
+    HttpRequest {
+        method,
+        url: SecretText::plain(url),
+        headers: Vec::new(),
+        query: None,
+        body: None,
+        allow_private: false,
+    }
 }
 
 fn arguments(value: Value) -> Map<String, Value> {
