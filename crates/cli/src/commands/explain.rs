@@ -89,9 +89,9 @@ mod tests {
     use std::path::Path;
 
     /// The first words of codes.
-    const AREAS: [&str; 28] = [
+    const AREAS: [&str; 29] = [
         "approval", "auth", "blobs", "call", "config", "connect", "consent", "file", "gateway", "import",
-        "listen", "llm", "manifest", "oauth", "persona", "plan", "prompt", "request", "resource", "sampling",
+        "listen", "llm", "manifest", "oauth", "persona", "plan", "prompt", "provider", "request", "resource", "sampling",
         "serve", "server", "stdio", "store", "token", "tool", "trust", "usage",
     ];
 
