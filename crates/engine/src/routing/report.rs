@@ -3,7 +3,9 @@
 use super::Instance;
 use crate::engine::Engine;
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::SystemTime;
+use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::manifest::ProviderKind;
 use toolbooth_core::provider::{BreakerState, Skip};
@@ -48,6 +50,18 @@ impl Engine {
         }
         let providers = self.routing().of(tool);
         providers.ordered.iter().map(|(_, one)| self.report(tool, one)).collect()
+    }
+
+    /// The same as one caller may see it: without providers that are tools which do not exist for them.
+    pub fn providers_for(&self, tool: &Arc<Tool>, caller: &Caller) -> Vec<ProviderReport> {
+        if tool.terms.providers.is_empty() {
+            return Vec::new();
+        }
+        let providers = self.routing().of(tool);
+        let seen = providers.ordered.iter().filter(|(index, one)| {
+            !matches!(self.backing(tool, *index, one, caller), Err(Skip::Hidden))
+        });
+        seen.map(|(_, one)| self.report(tool, one)).collect()
     }
 
     fn report(&self, tool: &Tool, one: &Instance) -> ProviderReport {

@@ -12,6 +12,7 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Backing, Lookup, Tool};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::manifest::{Mapping, ProviderKind};
+use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::on_backing;
 use toolbooth_core::provider::Skip;
 use toolbooth_core::sampling::{Prompt, Role, Turn};
@@ -25,6 +26,8 @@ pub(super) enum Behind {
     Itself,
     /// No tool at all: a service or a model.
     Nobody,
+    /// A tool of a server that has not told yet what it offers.
+    Unheard(ServerName),
 }
 
 impl Engine {
@@ -48,6 +51,10 @@ impl Engine {
                 let backing = tool.bounds.as_deref().and_then(|bounds| bounds.backing.get(index));
                 match backing {
                     Some(Backing::Itself) => Ok(Behind::Itself),
+                    Some(Backing::Unheard(_)) => match self.heard_since(tool) {
+                        Some(newer) => self.backing(&newer, index, one, caller),
+                        None => Ok(Behind::Unheard(server.clone())),
+                    },
                     Some(backing @ Backing::Tools(_)) => {
                         let usable = on_backing(caller, backing);
                         usable.map(|tool| Behind::Tool(tool.clone())).ok_or(Skip::Hidden)
@@ -59,6 +66,14 @@ impl Engine {
         }
     }
 
+    /// The same tool in the catalog of now, if more is known of those who serve it.
+    fn heard_since(&self, tool: &Arc<Tool>) -> Option<Arc<Tool>> {
+        let catalog = self.catalog();
+        let newer = catalog.exposed(&tool.exposed)?;
+        let same = newer.canonical() == tool.canonical() && newer.terms.providers == tool.terms.providers;
+        (same && !Arc::ptr_eq(newer, tool)).then(|| newer.clone())
+    }
+
     /// Has a call served by one provider.
     pub(super) async fn serve(
         &self,
@@ -68,8 +83,16 @@ impl Engine {
         manner: &Manner,
         link: &CallLink,
     ) -> Result<Answer, ProviderFault> {
-        let behind = self.backing(call.tool(), index, one, call.caller());
-        let behind = behind.map_err(|skip| ProviderFault::Useless(skip.to_string()))?;
+        let find = || {
+            let behind = self.backing(call.tool(), index, one, call.caller());
+            behind.map_err(|skip| ProviderFault::Useless(skip.to_string()))
+        };
+        let mut behind = find()?;
+        if let Behind::Unheard(server) = &behind {
+            // It is in the catalog by the time that it is connected.
+            Box::pin(self.server(server)?.ready()).await?;
+            behind = find()?;
+        }
         let (arguments, result) = (one.spec.arguments.as_ref(), one.spec.result.as_ref());
         let answer = match (behind, &one.spec.kind, &one.rest) {
             (Behind::Itself, ..) if arguments.is_none() => {

@@ -42,6 +42,7 @@ impl Stage {
         home.configure(settings, &[("zero", moody("zero")), ("ten", moody("ten"))]);
         std::fs::create_dir_all(home.path("tools")).unwrap();
         std::fs::write(home.path("tools/all.json"), tools.to_string()).unwrap();
+        std::fs::write(home.path("keys.env"), "OTHER=1\n").unwrap();
         let gateway = home.start().await;
         gateway.connected(&["zero", "ten"]).await;
         Self { home, gateway }
@@ -198,7 +199,7 @@ async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_prov
     home.configure(json!({}), &[("led", entry)]);
     let parameters = json!({ "type": "object", "additionalProperties": true });
     let maps = [
-        Value::Null,
+        json!("{.}"),
         json!({ "text": "{text}", "username": "{who}" }),
         json!({ "text": "{text}", "username": "root" }),
     ];

@@ -51,7 +51,7 @@ async fn gateway(tools: &Value) -> (Home, Gateway) {
 fn http_tool(name: &str, config: Value) -> Value {
     json!({ "name": name, "side_effects": "read_external_service", "default_timeout": 5,
             "parameters": { "type": "object", "additionalProperties": true },
-            "providers": [{ "name": "http", "config": config }] })
+            "providers": [{ "name": "http", "config": config, "health_check_interval": 0 }] })
 }
 
 async fn call(gateway: &Gateway, tool: &str, arguments: Value) -> (u16, Value) {
@@ -155,7 +155,6 @@ async fn a_service_that_fails_is_replaced_by_a_server_and_comes_back() {
     })
     .await;
     let mut tool = http_tool("look", json!({ "url": url }));
-    tool["providers"][0]["health_check_interval"] = json!(0);
     let second = json!({ "name": "mcp", "priority": 10, "config": { "server": "echo", "tool": "echo" } });
     tool["providers"].as_array_mut().unwrap().push(second);
     let (_home, gateway) = gateway(&json!([tool])).await;
