@@ -116,6 +116,8 @@ pub enum Command {
     Audit(commands::audit::AuditArguments),
     /// Check, show, explain or import configuration.
     Config(commands::config::ConfigArguments),
+    /// Check tool manifests, list what they say, print their schema.
+    Manifest(commands::manifest::ManifestArguments),
     /// Make the running gateway read its configuration again.
     Reload,
     /// Make, list and take back tokens of this gateway.

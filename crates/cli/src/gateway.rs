@@ -17,7 +17,7 @@ use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::server::{Inject, ServerEntry, Transport};
-use toolbooth_engine::{Engine, Options, ServerPlan, Standing};
+use toolbooth_engine::{Engine, Manifests, Options, ServerPlan, Standing};
 use toolbooth_server::guard::Guard;
 use toolbooth_server::identify::Identity;
 use toolbooth_server::mcp::Door;
@@ -204,6 +204,16 @@ pub async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem>
     }
 }
 
+/// What a configuration says about manifests.
+pub fn manifests(loaded: &Loaded) -> Manifests {
+    let has_value = |(name, value): (&str, &str)| (!value.is_empty()).then(|| name.to_owned());
+    Manifests {
+        entries: loaded.manifests.clone().into(),
+        kept: loaded.kept_manifests.iter().map(|file| file.display().to_string()).collect(),
+        variables: loaded.variables.iter().filter_map(has_value).collect(),
+    }
+}
+
 /// The engine of a configuration, with these servers; `address` is where it is listened to, if it is.
 pub async fn engine_of(
     loaded: &Loaded,
@@ -218,7 +228,7 @@ pub async fn engine_of(
     let room = room::room(settings, sources, address)?;
     let engine = Engine::start(options, terms, store, room, surroundings(settings, sources), plans).await?;
     engine.set_credentials(credentials(loaded));
-    engine.offer_manifests(loaded.manifests.clone().into()).await;
+    engine.offer_manifests(manifests(loaded)).await;
     Ok(engine)
 }
 

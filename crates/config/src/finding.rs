@@ -207,7 +207,10 @@ pub fn render(finding: &Finding) -> String {
     let placed = finding.file.is_some() || finding.via.is_some();
     if placed {
         let gutter = finding.line.to_string().len();
-        out.push_str(&format!("{:gutter$}--> {}\n", "", finding.place()));
+        // Manifests are told of by JSON pointers, which programs can follow as well.
+        let pointer = finding.key.as_deref().filter(|key| key.starts_with('/'));
+        let pointer = pointer.map(|pointer| format!("  at {}", printable(pointer))).unwrap_or_default();
+        out.push_str(&format!("{:gutter$}--> {}{pointer}\n", "", finding.place()));
         if let Some(snippet) = &finding.snippet {
             draw(&mut out, finding, snippet, gutter);
         }

@@ -7,7 +7,7 @@ use crate::finding::Finding;
 use crate::inputs::Sources;
 use crate::layer::Layer;
 use crate::layers::{self, Planned, Presence};
-use crate::manifest::{self, Gathering, GoodManifests};
+use crate::manifest::{self, Gathering, GoodManifests, Manifests};
 use crate::node::Node;
 use crate::parse;
 use crate::servers::{self, ConfiguredServer, History};
@@ -40,6 +40,8 @@ pub struct Loaded {
     pub manifests: Vec<Manifest>,
     /// What each manifest held; handed to the next load, it stays where an edit breaks a file.
     pub good_manifests: GoodManifests,
+    /// Manifests that cannot be read any more, of which the last good content counts.
+    pub kept_manifests: Vec<PathBuf>,
     /// Where the book of trust is kept: the data directory that no project file had a say in.
     pub trust_dir: PathBuf,
     pub(crate) texts: Texts,
@@ -214,7 +216,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
     let names = servers.iter().map(|server| &server.name).collect();
     let gathering =
         Gathering { documents: &documents, settings: &settings, variables: &variables, servers: names };
-    let (manifests, good_manifests) = manifest::gather(&mut desk, &gathering, &mut untrusted);
+    let gathered = manifest::gather(&mut desk, &gathering, &mut untrusted);
+    let Manifests { entries: manifests, good: good_manifests, kept: kept_manifests } = gathered;
     let Desk { texts, findings, files, .. } = desk;
     Ok(Loaded {
         settings,
@@ -225,6 +228,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
         untrusted,
         manifests,
         good_manifests,
+        kept_manifests,
         trust_dir,
         texts,
         documents,

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::policy::{Layer, Rule, RuleBook, RuleEffect, Subject, ToolMatch};
+use toolbooth_core::call::{Incoming, Policy, Situation, Verdict, authorise, draft, resolve};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{
     Assembly, Catalog, Discovery, EntryPlace, Ground, ListKind, Lookup, Naming, NamingStyle, Parts, Tool,
@@ -328,6 +329,20 @@ fn a_rule_about_a_tool_holds_for_what_it_serves() {
         let rule = Rule::new(Subject::Everybody, tools, [], effect, None).unwrap();
         Arc::new(RuleBook::new(vec![Layer(vec![rule])]).unwrap())
     };
+    let verdict = |effect: RuleEffect| {
+        let incoming = Incoming {
+            caller: Arc::new(me.clone()),
+            client: Arc::default(),
+            name: "v".into(),
+            arguments: None,
+            meta: Vec::new(),
+        };
+        let permitted = authorise(resolve(incoming, &catalog).unwrap()).unwrap();
+        rule("mcp.fs.*", effect).judge(&draft(permitted, Situation::default()).unwrap())
+    };
+    assert!(matches!(verdict(RuleEffect::Deny), Verdict::Refuse { .. }));
+    assert!(matches!(verdict(RuleEffect::Ask), Verdict::Ask { .. }));
+    assert_eq!(verdict(RuleEffect::Allow), Verdict::Run);
     // Hidden behind it, the provider counts no more; the model still does.
     let hiding = Caller { veil: Some(rule("mcp.fs.*", RuleEffect::Hide)), ..me.clone() };
     assert!(found(&catalog, "v", &hiding).is_some() && found(&catalog, "fs_read", &hiding).is_none());

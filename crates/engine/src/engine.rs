@@ -4,6 +4,7 @@ use crate::cached;
 use crate::changes::Change;
 use crate::files::{FileRoom, Files, Grant};
 use crate::keeper::{CatalogKeeper, Part};
+use crate::manifests::ManifestState;
 use crate::memory::Memory;
 use crate::newcomers::Newcomers;
 use crate::own::Seats;
@@ -24,10 +25,9 @@ use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::inject::{FileBook, Files as FileNames, Identity, McpData, NoFiles};
 use toolbooth_core::call::{CallFault, Injector, Judged, Moment, Sealed, seal};
-use toolbooth_core::catalog::{Catalog, EntryStanding, ListKind, Naming, Tool};
+use toolbooth_core::catalog::{Catalog, ListKind, Naming, Tool};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::sampling::DayBook;
 use toolbooth_store::{Store, StoreError};
@@ -86,7 +86,7 @@ pub struct Engine {
     parts: mpsc::Sender<Part>,
     newcomers: Arc<Newcomers>,
     changes: broadcast::Sender<Change>,
-    manifest_entries: ArcSwap<Vec<EntryStanding>>,
+    manifests: ManifestState,
     terms: ArcSwap<Terms>,
     memory: Memory,
     day_book: Arc<PlainMutex<DayBook>>,
@@ -157,7 +157,7 @@ impl Engine {
             parts,
             newcomers: Arc::default(),
             changes,
-            manifest_entries: ArcSwap::default(),
+            manifests: ManifestState::default(),
             terms: ArcSwap::from_pointee(terms),
             memory,
             day_book: Arc::default(),
@@ -285,20 +285,8 @@ impl Engine {
         }
     }
 
-    /// Puts other manifests in force.
-    pub async fn offer_manifests(&self, manifests: Arc<[Manifest]>) {
-        self.offer(Part::Manifests(manifests)).await;
-    }
-
-    /// What became of the entries of the manifests.
-    pub fn manifest_entries(&self) -> Arc<Vec<EntryStanding>> {
-        self.manifest_entries.load_full()
-    }
-
-    pub(crate) fn set_manifest_entries(&self, entries: Vec<EntryStanding>) {
-        if **self.manifest_entries.load() != entries {
-            self.manifest_entries.store(Arc::new(entries));
-        }
+    pub(crate) fn manifest_state(&self) -> &ManifestState {
+        &self.manifests
     }
 
     /// The catalog now.

@@ -46,6 +46,8 @@ mod known;
 mod ledger;
 #[path = "gateway/lossless.rs"]
 mod lossless;
+#[path = "gateway/manifests.rs"]
+mod manifests;
 #[path = "gateway/plans.rs"]
 mod plans;
 #[path = "gateway/reload.rs"]

@@ -123,7 +123,9 @@ async fn look_around(
     };
     reach.connect(Wanted::All).await;
     let servers = reach.get("/servers").await;
+    let manifests = reach.get("/manifests").await;
     reach.close().await;
+    look_at_manifests(report, &manifests.unwrap_or_default());
     match servers {
         Ok(answer) => answer["servers"]
             .as_array()
@@ -135,6 +137,37 @@ async fn look_around(
         Err(failure) => report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint),
     }
     Ok(())
+}
+
+/// Entries that have no effect, and files of which an older content counts.
+fn look_at_manifests(report: &mut Report, manifests: &Value) {
+    let listed = |key: &str| manifests[key].as_array().cloned().unwrap_or_default();
+    for file in listed("kept") {
+        let message = format!(
+            "{} cannot be read any more; what it said before is in force",
+            file.as_str().unwrap_or_default()
+        );
+        report.note("tools", Status::Warn, message, Some("`toolbooth manifest check FILE` says why".into()));
+    }
+    for entry in listed("entries") {
+        let text = |key: &str| entry[key].as_str().unwrap_or_default();
+        let (name, origin) = (text("name"), text("origin"));
+        match text("state") {
+            "waiting" => {
+                let message =
+                    format!("manifest `{name}` waits: no server has told of the tool that it is laid over");
+                let fix = format!(
+                    "check its name or its providers at {origin}; `toolbooth tools list` shows the names"
+                );
+                report.note("tools", Status::Warn, message, Some(fix));
+            }
+            "set_aside" => {
+                let message = format!("manifest `{name}` is set aside: {}", text("reason"));
+                report.note("tools", Status::Warn, message, Some(format!("it stands at {origin}")));
+            }
+            _ => {}
+        }
+    }
 }
 
 async fn look_at_gateway(report: &mut Report, reach: &Reach, loaded: &Loaded) {

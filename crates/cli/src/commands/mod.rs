@@ -10,11 +10,13 @@ pub mod doctor;
 pub mod explain;
 pub mod files;
 pub mod login;
+pub mod manifest;
 pub mod plan;
 pub mod reload;
 pub mod serve;
 pub mod servers;
 pub mod stdio;
+mod terms;
 pub mod tokens;
 pub mod tools;
 pub mod trust;
@@ -43,6 +45,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Files(what) => files::run(&global, what),
         Command::Audit(what) => audit::run(&global, what),
         Command::Config(what) => config::run(&global, what),
+        Command::Manifest(what) => manifest::run(&global, what),
         Command::Reload => reload::run(&global),
         Command::Tokens(what) => tokens::run(&global, what),
         Command::Login(what) => login::run(&global, &what),

@@ -148,6 +148,10 @@ pub async fn find(reach: &Reach, name: &str) -> Result<Value, Failure> {
     let cached = reach.get(&path).await;
     if let Reach::Own(own) = reach {
         match &cached {
+            // A tool of a manifest may be served by any server.
+            Ok(tool) if tool["terms"]["providers"].as_array().is_some_and(|all| !all.is_empty()) => {
+                own.connect(Wanted::Started).await;
+            }
             Ok(tool) => own.connect(Wanted::One(tool["server"].as_str().unwrap_or_default())).await,
             Err(_) => own.connect(Wanted::Started).await,
         }
@@ -198,6 +202,7 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
         Some(table) => format!("\n{}", table.draw(paint)),
         None => "\nIt takes no arguments.\n".to_owned(),
     });
+    out.push_str(&super::terms::draw(&tool["terms"], paint));
     out.push_str(&format!("\n  {}\n", example(text("name"), schema)));
     render::print(&out);
     Ok(Exit::Ok)

@@ -26,12 +26,22 @@ pub(crate) struct Gathering<'a> {
     pub servers: Vec<&'a ServerName>,
 }
 
-/// Gathers the entries of all folders, and what each file held when it could be read.
+/// The manifests of a configuration.
+#[derive(Default)]
+pub(crate) struct Manifests {
+    pub entries: Vec<Manifest>,
+    /// What each file held when it could be read.
+    pub good: GoodManifests,
+    /// Files of which the last good content counts.
+    pub kept: Vec<PathBuf>,
+}
+
+/// Gathers the entries of all folders.
 pub(crate) fn gather(
     desk: &mut Desk<'_>,
     gathering: &Gathering<'_>,
     untrusted: &mut Vec<UntrustedSettings>,
-) -> (Vec<Manifest>, GoodManifests) {
+) -> Manifests {
     let mut shelves: Vec<Shelf> = Vec::new();
     let manifests = &gathering.settings.manifests;
     shelves
@@ -41,7 +51,7 @@ pub(crate) fn gather(
         shelves.extend(folder::personas(folder));
     }
     let mut all = Collected::default();
-    let mut good = GoodManifests::new();
+    let (mut good, mut kept) = (GoodManifests::new(), Vec::new());
     let mut count = 0;
     for shelf in shelves {
         desk.files.push(shelf.folder.clone());
@@ -52,13 +62,18 @@ pub(crate) fn gather(
         for file in files {
             desk.files.push(file.clone());
             count += 1;
-            if count > MAX_FILES {
+            if count == MAX_FILES + 1 {
                 let sentence =
                     format!("there are more than {MAX_FILES} manifests; this and what follows is left out");
-                desk.findings.push(Finding::error("manifest.too-many", sentence).in_file(file));
-                return (all.entries, good);
+                desk.findings.push(Finding::error("manifest.too-many", sentence).in_file(&file));
             }
-            let Some(read) = read_file(desk, gathering, &shelf, &file, untrusted) else { continue };
+            if count > MAX_FILES {
+                break;
+            }
+            let Some((read, source)) = read_file(desk, gathering, &shelf, &file, untrusted) else { continue };
+            if source == Source::Memory {
+                kept.push(file.clone());
+            }
             for entry in &read {
                 all.take(desk, entry, &shelf.folder);
             }
@@ -66,7 +81,14 @@ pub(crate) fn gather(
         }
     }
     warn_of_servers(desk, gathering, &all.entries);
-    (all.entries, good)
+    Manifests { entries: all.entries, good, kept }
+}
+
+/// Where the entries of a file come from.
+#[derive(PartialEq)]
+enum Source {
+    File,
+    Memory,
 }
 
 /// The entries of a file, the last good ones where it cannot be read any more.
@@ -76,7 +98,7 @@ fn read_file(
     shelf: &Shelf,
     file: &Path,
     untrusted: &mut Vec<UntrustedSettings>,
-) -> Option<Vec<Manifest>> {
+) -> Option<(Vec<Manifest>, Source)> {
     let node = match read_node(&mut desk.texts, file) {
         Ok(node) => node,
         Err(finding) => {
@@ -86,7 +108,7 @@ fn read_file(
                 None => finding.message.clone(),
             };
             desk.findings.push(Finding { message: sentence, ..*finding });
-            return kept;
+            return kept.map(|kept| (kept, Source::Memory));
         }
     };
     if is_of_project(gathering.documents, file) && !is_trusted(desk, file, &node, untrusted) {
@@ -94,7 +116,7 @@ fn read_file(
     }
     let Checked { entries, findings, .. } = entries(&desk.texts, &node, &shelf.scope, gathering.variables);
     desk.findings.extend(findings);
-    Some(entries)
+    Some((entries, Source::File))
 }
 
 /// Whether a file stands beside a project's configuration and not beside one of the user's own.

@@ -13,7 +13,7 @@ mod provider;
 mod schema;
 
 pub use check::{Checked, check};
-pub(crate) use gather::{Gathering, gather};
+pub(crate) use gather::{Gathering, Manifests, gather};
 pub use schema::schema;
 
 use std::collections::BTreeMap;

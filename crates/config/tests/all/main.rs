@@ -8,6 +8,7 @@ mod expansion;
 mod importing;
 mod layering;
 mod loading;
+mod manifests;
 mod parsing;
 mod reload;
 mod schema;

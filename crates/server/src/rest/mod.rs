@@ -6,9 +6,11 @@ mod audit;
 mod calls;
 mod consents;
 mod files;
+mod manifests;
 mod plans;
 mod problem;
 mod servers;
+mod terms;
 mod tokens;
 mod tools;
 mod who;
@@ -52,6 +54,7 @@ pub fn router(rest: Rest) -> Router {
         .route("/servers/{name}", get(servers::show))
         .route("/servers/{name}/{action}", post(servers::act))
         .route("/servers/{name}/logs", get(servers::logs))
+        .route("/manifests", get(manifests::list))
         .route("/me", get(who::me))
         .route("/tokens", get(tokens::list).post(tokens::create))
         .route("/tokens/{id}", delete(tokens::revoke))

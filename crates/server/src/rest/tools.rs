@@ -2,6 +2,7 @@
 
 use super::Rest;
 use super::problem::ProblemDocument;
+use super::terms::TermsView;
 use super::who::{Who, through};
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -28,6 +29,9 @@ pub struct ToolView {
     /// The schema of its arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<RawJson>,
+    /// What holds for its calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terms: Option<TermsView>,
     /// The whole definition clients see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub definition: Option<RawJson>,
@@ -47,6 +51,7 @@ fn view(tool: &Tool, detail: &Detail) -> ToolView {
         tool: tool.name.to_string(),
         description: tool.description(),
         parameters: full.then(|| tool.input_schema()),
+        terms: None,
         definition: full.then(|| tool.definition.clone()),
     }
 }
@@ -104,7 +109,11 @@ pub async fn show(
     let gathered = rest.door.engine.gathered_for_tool(&name, &caller).await;
     let catalog = rest.door.engine.catalog();
     match catalog.tool(&name, &caller) {
-        Lookup::Found(tool) => Ok(Json(view(tool, &Detail::Full))),
+        Lookup::Found(tool) => {
+            let variables = &rest.door.engine.manifests().variables;
+            let terms = Some(TermsView::of(tool, &caller, variables));
+            Ok(Json(ToolView { terms, ..view(tool, &Detail::Full) }))
+        }
         Lookup::Unknown => {
             let unknown = Problem {
                 code: "tool.unknown",

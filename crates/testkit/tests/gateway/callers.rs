@@ -137,6 +137,7 @@ async fn without_a_credential_there_is_only_the_way_to_get_one() {
         (Method::GET, "/tokens"),
         (Method::POST, "/tokens"),
         (Method::DELETE, "/tokens/x"),
+        (Method::GET, "/manifests"),
         (Method::GET, "/me"),
         (Method::GET, "/approvals"),
         (Method::GET, "/approvals/x"),

@@ -69,7 +69,7 @@ pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
             engine.set_terms(terms);
             engine.set_credentials(gateway::credentials(&loaded));
             engine.offer_own_tools().await;
-            engine.offer_manifests(loaded.manifests.clone().into()).await;
+            engine.offer_manifests(gateway::manifests(&loaded)).await;
             // Groups and personas follow the file; how callers are recognised does not, until the next start.
             if door.identity.set_directory(directory) == Difference::Some {
                 engine.announce_all_lists();
