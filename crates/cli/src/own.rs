@@ -153,7 +153,7 @@ impl Own {
     pub async fn stream(&self, method: Method, path: &str, body: Body) -> Result<Response<Body>, Failure> {
         let mut request = Request::builder().method(method).uri(path);
         if let Some(persona) = &self.persona {
-            request = request.header(PERSONA_HEADER, persona);
+            request = request.header(&PERSONA_HEADER, persona);
         }
         let request = request.body(body).map_err(|error| inside(&error.to_string()))?;
         match self.router.clone().oneshot(request).await {
@@ -167,7 +167,7 @@ impl Own {
         let mut request =
             Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
         if let Some(persona) = &self.persona {
-            request = request.header(PERSONA_HEADER, persona);
+            request = request.header(&PERSONA_HEADER, persona);
         }
         let request = request
             .body(Body::new(Full::new(body.unwrap_or_default())))

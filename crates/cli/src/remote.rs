@@ -116,7 +116,7 @@ impl Remote {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
         }
         if let Some(persona) = &self.persona {
-            request = request.header(PERSONA_HEADER, persona);
+            request = request.header(&PERSONA_HEADER, persona);
         }
         request
     }

@@ -91,6 +91,16 @@ impl<'a> Cursor<'a> {
 
     /// Passes over a string and gives what it says.
     pub fn text(&mut self) -> Cow<'a, str> {
+        self.skip_space();
+        let start = self.at + 1;
+        // Most strings have no escapes: their first quote is their last.
+        if self.byte() == Some(b'"')
+            && let Some(end) = first_of_interest(self.text.as_bytes(), start)
+            && self.text.as_bytes()[end] == b'"'
+        {
+            self.at = end + 1;
+            return Cow::Borrowed(self.text.get(start..end).unwrap_or_default());
+        }
         let Range { start, end } = self.skip();
         decoded(self.text.get(start + 1..end.saturating_sub(1)).unwrap_or_default())
     }
@@ -249,13 +259,26 @@ pub fn nests_deeper(text: &str, limit: usize) -> bool {
     false
 }
 
+/// Where the first quote or backslash stands, from a place on. Most strings are short: a search made for long texts
+/// takes longer to begin than they take to look through.
+pub fn first_of_interest(bytes: &[u8], from: usize) -> Option<usize> {
+    const SHORT: usize = 24;
+    let rest = bytes.get(from..)?;
+    let short = &rest[..rest.len().min(SHORT)];
+    match short.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+        Some(at) => Some(from + at),
+        None if rest.len() <= SHORT => None,
+        None => memchr2(b'"', b'\\', &rest[SHORT..]).map(|at| from + SHORT + at),
+    }
+}
+
 /// The place behind the closing quote of a string whose first character is at `from`.
 fn string_end(bytes: &[u8], mut from: usize) -> usize {
-    while let Some(found) = bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-        if bytes[from + found] == b'"' {
-            return from + found + 1;
+    while let Some(found) = first_of_interest(bytes, from) {
+        if bytes[found] == b'"' {
+            return found + 1;
         }
-        from += found + 2;
+        from = found + 2;
     }
     bytes.len()
 }

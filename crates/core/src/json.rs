@@ -51,6 +51,12 @@ impl RawJson {
         Self(whole.slice_ref(part.get()))
     }
 
+    /// The same for a part that whoever calls knows to be JSON, because it has read it.
+    pub fn known_part(whole: &ByteString, part: &str) -> Self {
+        debug_assert!(serde_json::from_str::<IgnoredAny>(part).is_ok(), "not JSON: {part}");
+        Self(whole.slice_ref(part))
+    }
+
     /// Shares the part of this value that `part` points into, with the same condition.
     pub fn part(&self, part: &RawValue) -> Self {
         Self::part_of(&self.0, part)
@@ -273,7 +279,7 @@ struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 /// Writes an object member by member, values as text.
 #[derive(Debug)]
 pub struct ObjectWriter {
-    out: BytesMut,
+    out: Vec<u8>,
     empty: bool,
 }
 
@@ -286,8 +292,8 @@ impl Default for ObjectWriter {
 impl ObjectWriter {
     /// Starts an object, with room for `capacity` bytes of text.
     pub fn with_capacity(capacity: usize) -> Self {
-        let mut out = BytesMut::with_capacity(capacity);
-        out.extend_from_slice(b"{");
+        let mut out = Vec::with_capacity(capacity);
+        out.push(b'{');
         Self { out, empty: true }
     }
 
@@ -301,7 +307,7 @@ impl ObjectWriter {
     /// Writes one member with a string for value.
     pub fn text(&mut self, key: &str, value: &str) -> &mut Self {
         self.key(key);
-        write_string(&mut self.out, value);
+        push_string(&mut self.out, value);
         self
     }
 
@@ -315,10 +321,10 @@ impl ObjectWriter {
     /// Writes one member with an object for value.
     pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Self)) -> &mut Self {
         self.key(key);
-        self.out.extend_from_slice(b"{");
+        self.out.push(b'{');
         self.empty = true;
         fill(self);
-        self.out.extend_from_slice(b"}");
+        self.out.push(b'}');
         self.empty = false;
         self
     }
@@ -331,8 +337,8 @@ impl ObjectWriter {
 
     /// Ends the object and hands its text out as bytes, for somebody who sends them.
     pub fn end(mut self) -> Bytes {
-        self.out.extend_from_slice(b"}");
-        self.out.freeze()
+        self.out.push(b'}');
+        self.out.into()
     }
 
     fn spelled(&mut self, key: &str, value: &str) {
@@ -342,11 +348,23 @@ impl ObjectWriter {
 
     fn key(&mut self, key: &str) {
         if !self.empty {
-            self.out.extend_from_slice(b",");
+            self.out.push(b',');
         }
         self.empty = false;
-        write_string(&mut self.out, key);
-        self.out.extend_from_slice(b":");
+        push_string(&mut self.out, key);
+        self.out.push(b':');
+    }
+}
+
+fn push_string(out: &mut Vec<u8>, text: &str) {
+    if is_plain(text.as_bytes()) {
+        // Room for what follows a key, too: one look at the buffer for all of it.
+        out.reserve(text.len() + 4);
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(RawJson::from_value(text).as_bytes());
     }
 }
 

@@ -1,12 +1,14 @@
 //! The JSON-RPC envelope: decoded by what it is, its payload left as text.
 
 use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
+use crate::outline::Outline;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use toolbooth_core::json::{RawJson, write_string};
 
 /// The id of a request, as the sender spelled it: a string or an integer.
@@ -134,6 +136,10 @@ impl Message {
             id: None,
             error: RpcError::new(PARSE_ERROR, "Parse error: the message is not valid UTF-8"),
         })?;
+        // Most messages are as everybody writes them.
+        if let Some(message) = Outline::of(text).and_then(|outline| Self::outlined(text, outline)) {
+            return Ok(message);
+        }
         let fields: Fields<'_> = serde_json::from_str(text).map_err(|error| Unreadable {
             id: None,
             error: match error.classify() {
@@ -180,6 +186,32 @@ impl Message {
                 }),
             })),
             _ => Err(invalid("one of `method`, `result` and `error` is needed, and only one")),
+        }
+    }
+}
+
+impl Message {
+    /// A message from its outline; nothing where that is no message that everybody would write.
+    fn outlined(text: &ByteString, outline: Outline) -> Option<Self> {
+        let part = |range: Range<usize>| RawJson::known_part(text, &text[range]);
+        let Outline { id, method, params, result } = outline;
+        match (method, result) {
+            (Some(method), None) => {
+                let params = params.map(part);
+                if params.as_ref().is_some_and(|params| !params.is_object()) {
+                    return None;
+                }
+                let method = text[method].to_owned();
+                Some(match id {
+                    None => Self::Notification(Notification { method, params }),
+                    Some(id) => Self::Request(Request { id: Id::from_raw(&part(id))?, method, params }),
+                })
+            }
+            (None, Some(result)) => {
+                let id = id.map(part).as_ref().and_then(Id::from_raw);
+                Some(Self::Response(Response { id, outcome: Ok(part(result)) }))
+            }
+            _ => None,
         }
     }
 }

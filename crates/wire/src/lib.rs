@@ -9,6 +9,7 @@ pub mod era;
 pub mod head;
 pub mod meta;
 pub mod mirror;
+mod outline;
 pub mod sse;
 pub mod state;
 pub mod strict;

@@ -9,13 +9,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use toolbooth_core::json::RawJson;
 
 /// The revision a request speaks.
-pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+pub static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The session of a legacy client.
-pub const SESSION_ID: &str = "mcp-session-id";
+pub static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The method of a request.
-pub const METHOD: &str = "mcp-method";
+pub static METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The tool, prompt or resource a request is about.
-pub const NAME: &str = "mcp-name";
+pub static NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Stands before the name of a mirrored argument.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
@@ -63,18 +63,18 @@ pub fn check(
     method: &str,
     params: Option<&RawJson>,
 ) -> Result<(), RpcError> {
-    expect(headers, PROTOCOL_VERSION, "MCP-Protocol-Version", version)?;
-    expect(headers, METHOD, "Mcp-Method", method)?;
+    expect(headers, &PROTOCOL_VERSION, "MCP-Protocol-Version", version)?;
+    expect(headers, &METHOD, "Mcp-Method", method)?;
     if let Some(member) = name_member(method)
         && let Some(name) = params.and_then(|params| params.member(member))
         && let Some(name) = name.string()
     {
-        expect(headers, NAME, "Mcp-Name", &name)?;
+        expect(headers, &NAME, "Mcp-Name", &name)?;
     }
     Ok(())
 }
 
-fn expect(headers: &HeaderMap, header: &str, shown: &str, body: &str) -> Result<(), RpcError> {
+fn expect(headers: &HeaderMap, header: &HeaderName, shown: &str, body: &str) -> Result<(), RpcError> {
     let mut values = headers.get_all(header).iter();
     let Some(value) = values.next() else {
         return Err(mismatch(format!("the {shown} header is missing")));
@@ -223,9 +223,9 @@ mod tests {
     fn headers_must_agree_with_the_body() {
         let headers = |name: &str| {
             let mut map = HeaderMap::new();
-            map.insert(PROTOCOL_VERSION, HeaderValue::from_static("2026-07-28"));
-            map.insert(METHOD, HeaderValue::from_static("tools/call"));
-            map.insert(NAME, encode(name));
+            map.insert(&PROTOCOL_VERSION, HeaderValue::from_static("2026-07-28"));
+            map.insert(&METHOD, HeaderValue::from_static("tools/call"));
+            map.insert(&NAME, encode(name));
             map
         };
         let params = json(r#"{"name":"größe"}"#);
@@ -234,10 +234,10 @@ mod tests {
         assert_eq!(verdict(&headers("größe")), Ok(()));
         assert_eq!(verdict(&headers("other")), Err(HEADER_MISMATCH));
         let mut twice = headers("größe");
-        twice.append(METHOD, HeaderValue::from_static("tools/list"));
+        twice.append(&METHOD, HeaderValue::from_static("tools/list"));
         assert_eq!(verdict(&twice), Err(HEADER_MISMATCH));
         let mut missing = headers("größe");
-        missing.remove(NAME);
+        missing.remove(&NAME);
         assert_eq!(verdict(&missing), Err(HEADER_MISMATCH));
     }
 

@@ -5,9 +5,9 @@
 //! depth; that the text is JSON at all is for the reader that follows it to say.
 
 use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
-use memchr::memchr2;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use toolbooth_core::cursor::first_of_interest;
 
 /// How deep values may nest in a message from a client.
 pub const MAX_DEPTH: usize = 64;
@@ -116,14 +116,11 @@ impl<'a> Scan<'a> {
 /// Where the string that starts at `from` ends: the place of its closing quote.
 fn string_end(bytes: &[u8], mut from: usize) -> Option<usize> {
     loop {
-        let found = from + memchr2(b'"', b'\\', &bytes[from..])?;
+        let found = first_of_interest(bytes, from)?;
         if bytes[found] == b'"' {
             return Some(found);
         }
         from = found + 2;
-        if from > bytes.len() {
-            return None;
-        }
     }
 }
 

@@ -5,7 +5,6 @@
 
 use crate::meta::without_protocol_keys;
 use bytes::{Bytes, BytesMut};
-use memchr::memchr_iter;
 use toolbooth_core::json::RawJson;
 
 /// The longest key looked at, and the longest `_meta` rewritten; longer ones pass as they are.
@@ -44,6 +43,24 @@ enum Text {
     Inside,
     /// In a string, after an odd number of them: the next byte is escaped.
     Escaped,
+}
+
+/// How much of a string is looked at in one step, and the first byte of the next.
+const BLOCK: usize = 65;
+
+/// Whether a string may end in a block whose first byte is not escaped. Long texts are full of escaped quotes, so those
+/// do not count: only a quote without a backslash before it, or two backslashes in a row, which may escape each other.
+///
+/// Without branches, so that many bytes are compared at once.
+fn may_end(block: &[u8; BLOCK]) -> bool {
+    let (before, after) = (&block[..BLOCK - 1], &block[1..]);
+    let pairs = before.iter().zip(after);
+    let seen = pairs.fold(0_u8, |seen, (before, after)| {
+        let escapes = u8::from(*before == b'\\');
+        let (quote, backslash) = (u8::from(*after == b'"'), u8::from(*after == b'\\'));
+        seen | (quote & (escapes ^ 1)) | (backslash & escapes)
+    });
+    (seen | u8::from(block[0] == b'"')) != 0
 }
 
 impl Default for Undress {
@@ -95,22 +112,31 @@ impl Undress {
     }
 
     /// Runs to the end of a string, or of the chunk; where what follows starts.
-    ///
-    /// Long texts are full of escapes, so only quotes are looked for, and backslashes counted before them.
     fn string_end(&mut self, chunk: &[u8], start: usize) -> usize {
-        let carried = self.string == Text::Escaped;
-        let is_escaped = |end: usize| {
-            let run = chunk[start..end].iter().rev().take_while(|byte| **byte == b'\\').count();
-            let whole = run == end - start;
-            (run + usize::from(whole && carried)) % 2 == 1
-        };
-        for quote in memchr_iter(b'"', &chunk[start..]) {
-            if !is_escaped(start + quote) {
-                self.string = Text::Outside;
-                return start + quote + 1;
+        // What stands at `at` is never escaped.
+        let mut at = start + usize::from(self.string == Text::Escaped);
+        while at < chunk.len() {
+            if let Some(block) = chunk[at..].first_chunk::<BLOCK>()
+                && !may_end(block)
+            {
+                // The last byte of the block is looked at again, as the first of the next, unless it is escaped.
+                let last = BLOCK - 1;
+                at += last + usize::from(block[last - 1] == b'\\');
+                continue;
+            }
+            let stop = chunk.len().min(at + BLOCK);
+            while at < stop {
+                match chunk[at] {
+                    b'"' => {
+                        self.string = Text::Outside;
+                        return at + 1;
+                    }
+                    b'\\' => at += 2,
+                    _ => at += 1,
+                }
             }
         }
-        self.string = if is_escaped(chunk.len()) { Text::Escaped } else { Text::Inside };
+        self.string = if at > chunk.len() { Text::Escaped } else { Text::Inside };
         chunk.len()
     }
 
@@ -221,6 +247,20 @@ mod tests {
                 let found = found.strip_suffix('}').expect("the envelope's brace");
                 let found: serde_json::Value = serde_json::from_str(found).expect(found);
                 assert_eq!(found, expected, "{result} by {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_texts_end_where_they_end() {
+        for text in ["\\\"", "\\\\", "x\\\"y", "\\\\\\\"", "\\n", "é", "xxxxxxx"] {
+            for length in 0..160 {
+                let long = "x".repeat(length % 67) + &text.repeat(length);
+                let result = format!(r#"{{"content":["{long}"],"resultType":"complete","k":"{long}"}}}}"#);
+                let expected = format!(r#"{{"content":["{long}"],"k":"{long}"}}}}"#);
+                for size in [7, 64, 65, 66, 130, 4096] {
+                    assert_eq!(undressed(&result, size), expected, "{text} {length} {size}");
+                }
             }
         }
     }

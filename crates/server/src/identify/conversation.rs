@@ -1,12 +1,12 @@
 //! The conversation a request belongs to, where its client names one: its session, on every door.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use std::sync::Arc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Problem};
 
 /// The header by which a client names its conversation.
-pub const SESSION_HEADER: &str = "toolbooth-session";
+pub static SESSION_HEADER: HeaderName = HeaderName::from_static("toolbooth-session");
 /// The longest name a session may have.
 pub const MAX_SESSION: usize = 128;
 
@@ -17,10 +17,10 @@ pub fn is_session(name: &str) -> bool {
 
 /// The caller in the conversation that the headers name, or as before where they name none.
 pub fn in_conversation(caller: Arc<Caller>, headers: &HeaderMap) -> Result<Arc<Caller>, Problem> {
-    if !headers.contains_key(SESSION_HEADER) {
+    if !headers.contains_key(&SESSION_HEADER) {
         return Ok(caller);
     }
-    match super::one(headers, SESSION_HEADER) {
+    match super::one(headers, &SESSION_HEADER) {
         Ok(Some(name)) if is_session(name) => {
             Ok(Arc::new(Caller { session: Some(name.into()), ..Caller::clone(&caller) }))
         }

@@ -25,7 +25,8 @@ pub use token::TokenBook;
 
 use absent::Acquaintances;
 use arc_swap::ArcSwap;
-use http::HeaderMap;
+use http::header::AsHeaderName;
+use http::{HeaderMap, HeaderName};
 use remember::Remembered;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -35,9 +36,9 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::token::TokenRecord;
 
 /// The header by which a caller picks a persona.
-pub const PERSONA_HEADER: &str = "x-toolbooth-persona";
+pub static PERSONA_HEADER: HeaderName = HeaderName::from_static("x-toolbooth-persona");
 /// The header by which a caller names the level of data at hand.
-pub const COMPLIANCE_HEADER: &str = "x-toolbooth-compliance";
+pub static COMPLIANCE_HEADER: HeaderName = HeaderName::from_static("x-toolbooth-compliance");
 /// How long somebody stays identified by the same credential without a second look.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 /// The longest name of a user or a group.
@@ -234,18 +235,18 @@ impl<'a> Wish<'a> {
             Knock::Socket { persona } => return Ok(Self { persona, level: None }),
             Knock::Http { headers, persona } => (headers, persona),
         };
-        let header = one(headers, PERSONA_HEADER).map_err(|()| Unidentified::unreadable_persona())?;
+        let header = one(headers, &PERSONA_HEADER).map_err(|()| Unidentified::unreadable_persona())?;
         let persona = match (named, header) {
             (Some(path), Some(header)) if path != header => return Err(Unidentified::persona(header)),
             (path, header) => path.or(header),
         };
-        let level = one(headers, COMPLIANCE_HEADER).map_err(|()| Unidentified::Refused)?;
+        let level = one(headers, &COMPLIANCE_HEADER).map_err(|()| Unidentified::Refused)?;
         Ok(Self { persona, level })
     }
 }
 
 /// A header that may stand once: its text, or nothing; an error where it stands twice or is no text.
-fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+fn one(headers: &HeaderMap, name: impl AsHeaderName) -> Result<Option<&str>, ()> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {

@@ -157,11 +157,11 @@ async fn unknown_and_forbidden_personas_read_the_same() {
     let cases: [Case<'_>; 9] = [
         (&proxied, None, &[], Ok(None)),
         (&proxied, Some("dev"), &[], Ok(Some("dev"))),
-        (&proxied, None, &[(PERSONA_HEADER, "dev")], Ok(Some("dev"))),
-        (&proxied, Some("dev"), &[(PERSONA_HEADER, "audit")], Err("audit")),
+        (&proxied, None, &[(PERSONA_HEADER.as_str(), "dev")], Ok(Some("dev"))),
+        (&proxied, Some("dev"), &[(PERSONA_HEADER.as_str(), "audit")], Err("audit")),
         (&proxied, Some("audit"), &[], Err("audit")),
         (&proxied, Some("nobody"), &[], Err("nobody")),
-        (&proxied, None, &[(PERSONA_HEADER, "dev"), (PERSONA_HEADER, "dev")], Err("?")),
+        (&proxied, None, &[(PERSONA_HEADER.as_str(), "dev"), (PERSONA_HEADER.as_str(), "dev")], Err("?")),
         (&local, Some("audit"), &[], Ok(Some("audit"))),
         (&local, Some("nobody"), &[], Err("nobody")),
     ];

@@ -135,11 +135,11 @@ async fn asked(
     if request.method == "initialize" && !meta.is_modern() {
         return initialize(door, caller, &request);
     }
-    let header = headers.get(mirror::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
+    let header = headers.get(&mirror::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
     let modern_header = header.is_some_and(|version| match Revision::from_name(version) {
         Some(revision) => revision.era() == Era::Modern,
         // A revision we do not know, from a client without a session, can only be a younger one.
-        None => !headers.contains_key(mirror::SESSION_ID),
+        None => !headers.contains_key(&mirror::SESSION_ID),
     });
     if meta.is_modern() || modern_header || request.method == "server/discover" {
         let client = match modern_client(caller, headers, &request, &meta) {
@@ -257,7 +257,7 @@ fn initialize(door: &Arc<Door>, caller: &Arc<Caller>, request: &toolbooth_wire::
     let result = methods::initialized(door, caller, session.revision);
     let mut response = json(StatusCode::OK, VecDeque::from([write_result(&request.id, &result)]));
     if let Ok(id) = HeaderValue::from_str(&session.id) {
-        response.headers_mut().insert(mirror::SESSION_ID, id);
+        response.headers_mut().insert(&mirror::SESSION_ID, id);
     }
     response
 }
@@ -288,7 +288,7 @@ fn told(
     headers: &HeaderMap,
     notification: Notification,
 ) -> Response<Body> {
-    if !headers.contains_key(mirror::SESSION_ID) {
+    if !headers.contains_key(&mirror::SESSION_ID) {
         // The modern era has no notifications toward the server; they are taken and do nothing.
         return plain(StatusCode::ACCEPTED);
     }
@@ -316,14 +316,14 @@ pub(super) fn session_of(
     caller: &Caller,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, Box<Response<Body>>> {
-    let Some(id) = headers.get(mirror::SESSION_ID) else {
+    let Some(id) = headers.get(&mirror::SESSION_ID) else {
         let error = RpcError::new(
             INVALID_REQUEST,
             "Invalid Request: no Mcp-Session-Id; start with `initialize`, or send the modern `_meta`",
         );
         return Err(Box::new(failure(StatusCode::BAD_REQUEST, None, &error)));
     };
-    if let Some(version) = headers.get(mirror::PROTOCOL_VERSION)
+    if let Some(version) = headers.get(&mirror::PROTOCOL_VERSION)
         && !version.to_str().is_ok_and(|version| Revision::from_name(version).is_some())
     {
         let error = unsupported_version(&String::from_utf8_lossy(version.as_bytes()));
@@ -337,7 +337,7 @@ pub(super) fn session_of(
 
 /// The stream on which a legacy client hears of changes.
 async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {
-    if !headers.contains_key(mirror::SESSION_ID) {
+    if !headers.contains_key(&mirror::SESSION_ID) {
         return not_allowed();
     }
     let accepts = headers.get(http::header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("*/*");
@@ -360,7 +360,7 @@ fn shown(headers: &HeaderMap) -> Shown {
 }
 
 fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {
-    if !headers.contains_key(mirror::SESSION_ID) {
+    if !headers.contains_key(&mirror::SESSION_ID) {
         return not_allowed();
     }
     match session_of(door, caller, headers) {

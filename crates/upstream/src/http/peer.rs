@@ -126,9 +126,9 @@ impl HttpPeer {
         let headers = request.headers_mut();
         headers.reserve(8 + self.parts.headers.len());
         headers.insert(HOST, self.host.clone());
-        headers.insert(HeaderName::from_static(mirror::PROTOCOL_VERSION), agreed.version.clone());
+        headers.insert(mirror::PROTOCOL_VERSION.clone(), agreed.version.clone());
         if let Some(session) = &agreed.session {
-            headers.insert(HeaderName::from_static(mirror::SESSION_ID), session.clone());
+            headers.insert(mirror::SESSION_ID.clone(), session.clone());
         }
         for (name, value) in &self.parts.headers {
             headers.insert(name, value.clone());
@@ -144,16 +144,13 @@ impl HttpPeer {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         if let Some(outbound) = outbound {
             if agreed.era == Era::Modern && outbound.method != "initialize" {
-                headers.insert(
-                    HeaderName::from_static(mirror::METHOD),
-                    HeaderValue::from_static(outbound.method),
-                );
+                headers.insert(mirror::METHOD.clone(), HeaderValue::from_static(outbound.method));
                 if let Some(name) = &outbound.name {
-                    headers.insert(HeaderName::from_static(mirror::NAME), name.clone());
+                    headers.insert(mirror::NAME.clone(), name.clone());
                 }
             }
             if outbound.method == "initialize" {
-                headers.remove(mirror::PROTOCOL_VERSION);
+                headers.remove(&mirror::PROTOCOL_VERSION);
             }
             for (name, value) in &outbound.headers {
                 headers.insert(name, value.clone());
@@ -322,7 +319,7 @@ impl HttpPeer {
         };
         let (response, connection) = self.send(|| self.post(&outbound.text, Some(outbound), &agreed)).await?;
         if outbound.method == "initialize"
-            && let Some(session) = response.headers().get(mirror::SESSION_ID)
+            && let Some(session) = response.headers().get(&mirror::SESSION_ID)
         {
             let session = Some(session.clone());
             self.agreed.store(Arc::new(Agreed { session, ..Agreed::clone(&agreed) }));
