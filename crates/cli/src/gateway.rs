@@ -5,7 +5,6 @@ use crate::failure::Failure;
 use crate::reach::living;
 use crate::{room, terms};
 use sha2::{Digest, Sha256};
-use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -227,15 +226,8 @@ pub async fn engine_of(
     let terms = terms::terms(settings)?;
     let room = room::room(settings, sources, address)?;
     let engine = Engine::start(options, terms, store, room, surroundings(settings, sources), plans).await?;
-    engine.set_credentials(credentials(loaded));
     engine.offer_manifests(manifests(loaded)).await;
     Ok(engine)
-}
-
-/// The variables that are set, by name: of the environment the gateway was started in, and of `env_file`.
-pub fn credentials(loaded: &Loaded) -> HashSet<String> {
-    let set = loaded.variables.iter().filter(|(_, value)| !value.is_empty());
-    set.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The MCP door of a gateway.

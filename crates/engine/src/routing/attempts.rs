@@ -166,7 +166,7 @@ impl Engine {
         let hidden = self.backing(tool, index, one, call.caller()).err();
         hidden
             .or_else(|| {
-                let missing = self.routing().missing(&tool.terms, one);
+                let missing = self.missing(&tool.terms, one);
                 (!missing.is_empty()).then_some(Skip::NoCredentials { missing })
             })
             .or_else(|| self.down(one))

@@ -52,9 +52,17 @@ impl ProviderFault {
         }
     }
 
-    /// Whether it says something about the provider, and not about this call alone.
+    /// Whether it says something about the provider, and not about this call alone: nobody can take a provider
+    /// away from others by calling it with odd arguments.
     pub(crate) fn is_the_providers(&self) -> bool {
-        !matches!(self, Self::Call(_) | Self::Other(_) | Self::Rest(RestError::BadRequest { .. }))
+        !matches!(
+            self,
+            Self::Call(_)
+                | Self::Other(_)
+                | Self::Useless(_)
+                | Self::Upstream(UpstreamError::TooLarge { .. })
+                | Self::Rest(RestError::BadRequest { .. } | RestError::TooLarge { .. })
+        )
     }
 
     /// Whether another try with the same provider may go better. A server that is known to be down is tried

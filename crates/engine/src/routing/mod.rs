@@ -1,4 +1,4 @@
-//! The living state of providers: breakers, health, turns, and which credentials are set.
+//! The living state of providers: breakers, health, turns.
 //!
 //! Tools without providers and without a limit on overlapping calls have nothing here, and pay nothing.
 
@@ -17,7 +17,6 @@ pub use report::{ProviderReport, RouterReport};
 pub use value::{ATTEMPTS, PROVIDER};
 
 use crate::engine::Engine;
-use arc_swap::ArcSwap;
 use instance::Instance;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,8 +83,6 @@ pub(crate) struct Routing {
     tools: Mutex<HashMap<String, Arc<Providers>>>,
     /// Turns of tools that have no providers and take one call at a time.
     turns: Mutex<HashMap<String, Arc<Turns>>>,
-    /// The variables that are set; what they hold, nobody here knows.
-    credentials: ArcSwap<HashSet<String>>,
     pub(crate) spending: Mutex<Spending>,
     /// Whether somebody looks after health checks already.
     watched: AtomicBool,
@@ -97,7 +94,6 @@ impl Default for Routing {
             started: Instant::now(),
             tools: Mutex::default(),
             turns: Mutex::default(),
-            credentials: ArcSwap::default(),
             spending: Mutex::default(),
             watched: AtomicBool::new(false),
         }
@@ -163,21 +159,6 @@ impl Routing {
         locked(&self.turns).entry(tool.canonical()).or_default().clone()
     }
 
-    /// The variables that a provider cannot do without and that are not set.
-    pub(crate) fn missing(&self, terms: &ToolTerms, one: &Instance) -> Vec<String> {
-        let hints = [terms.auth.as_ref(), one.spec.auth.as_ref()];
-        let needed = hints.into_iter().flatten().flat_map(|auth| &auth.envs);
-        let mut needed = needed.filter(|env| env.need == Need::Required).peekable();
-        if needed.peek().is_none() {
-            return Vec::new();
-        }
-        let set = self.credentials.load();
-        let mut missing: Vec<String> =
-            needed.filter(|env| !set.contains(&env.name)).map(|env| env.name.clone()).collect();
-        missing.dedup();
-        missing
-    }
-
     fn instances(&self) -> Vec<Arc<Instance>> {
         let tools = locked(&self.tools);
         tools.values().flat_map(|providers| providers.ordered.iter().map(|(_, one)| one.clone())).collect()
@@ -192,9 +173,21 @@ pub(crate) enum Watching {
 }
 
 impl Engine {
-    /// Says which variables are set; an empty one is not. Their values are nobody's business here.
-    pub fn set_credentials(&self, names: HashSet<String>) {
-        self.routing().credentials.store(Arc::new(names));
+    /// The variables that a provider cannot do without and that are not set. What they hold, nobody here knows.
+    pub(crate) fn missing(&self, terms: &ToolTerms, one: &Instance) -> Vec<String> {
+        let hints = [terms.auth.as_ref(), one.spec.auth.as_ref()];
+        let needed = hints.into_iter().flatten().flat_map(|auth| &auth.envs);
+        let mut needed = needed.filter(|env| env.need == Need::Required).peekable();
+        if needed.peek().is_none() {
+            return Vec::new();
+        }
+        let manifests = self.manifests();
+        let mut missing: Vec<String> = needed
+            .filter(|env| !manifests.variables.contains(&env.name))
+            .map(|env| env.name.clone())
+            .collect();
+        missing.dedup();
+        missing
     }
 
     /// Brings the providers in line with the catalog, and looks after their health where any asks for it.

@@ -58,16 +58,17 @@ impl Engine {
             return Vec::new();
         }
         let providers = self.routing().of(tool);
-        let seen = providers.ordered.iter().filter(|(index, one)| {
-            !matches!(self.backing(tool, *index, one, caller), Err(Skip::Hidden))
-        });
+        let seen = providers
+            .ordered
+            .iter()
+            .filter(|(index, one)| !matches!(self.backing(tool, *index, one, caller), Err(Skip::Hidden)));
         seen.map(|(_, one)| self.report(tool, one)).collect()
     }
 
     fn report(&self, tool: &Tool, one: &Instance) -> ProviderReport {
         let now_ms = self.routing().now_ms();
         let breaker = one.breaker();
-        let missing = self.routing().missing(&tool.terms, one);
+        let missing = self.missing(&tool.terms, one);
         let credentials_configured = missing.is_empty();
         let lacking = (!credentials_configured).then_some(Skip::NoCredentials { missing });
         let skip = lacking.or_else(|| self.down(one)).or_else(|| one.standing(now_ms));

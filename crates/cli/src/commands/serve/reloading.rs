@@ -67,7 +67,6 @@ pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
             let engine = &door.engine;
             let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
             engine.set_terms(terms);
-            engine.set_credentials(gateway::credentials(&loaded));
             engine.offer_own_tools().await;
             engine.offer_manifests(gateway::manifests(&loaded)).await;
             // Groups and personas follow the file; how callers are recognised does not, until the next start.
