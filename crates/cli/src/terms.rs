@@ -1,16 +1,18 @@
 //! The terms of a configuration: its policies, and what its rules hide.
 
 use std::sync::Arc;
-use toolbooth_config::Settings;
 use toolbooth_config::settings::{
     AskDefault, AuditedCalls, AuthMode, Consent, Effect, OnChange, PlanReads, Rule, Subject,
 };
+use toolbooth_config::{Settings, settings};
+use toolbooth_core::allowance::Allowance;
 use toolbooth_core::call::Policy;
 use toolbooth_core::call::policy::{self, RuleBook};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::result::Budget;
+use toolbooth_core::retry::{Jitter, RetryTerms};
 use toolbooth_core::sampling::{self, SamplingTerms};
-use toolbooth_engine::{Audited, Inspecting, ResultTerms, Sampler, Terms};
+use toolbooth_engine::{Assistant, Audited, Inspecting, ResultTerms, RoutingTerms, Sampler, Terms};
 use toolbooth_upstream::llm::Llm;
 
 /// The terms that the settings name.
@@ -59,6 +61,43 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
             iframe_hosts: settings.display.iframe_hosts.clone(),
         },
         sampler: sampler(settings)?,
+        routing: routing(settings)?,
+    })
+}
+
+/// How calls are routed, tried again and bounded.
+fn routing(settings: &Settings) -> Result<RoutingTerms, Problem> {
+    let retry = &settings.retry;
+    let limits = &settings.limits;
+    let allowance = Allowance {
+        calls_per_minute: limits.calls_per_minute,
+        runtime: limits.runtime_seconds,
+        cost: limits.cost,
+    };
+    let llm = &settings.llm;
+    let assistant = match (&llm.base_url, &llm.model) {
+        (Some(url), Some(model)) => Some(Arc::new(Assistant {
+            llm: Llm::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds)?,
+            model: model.clone(),
+            max_tokens: llm.max_tokens,
+        })),
+        _ => None,
+    };
+    Ok(RoutingTerms {
+        retry: RetryTerms {
+            attempts: retry.attempts,
+            base: retry.base,
+            factor: retry.factor,
+            max: retry.max,
+            jitter: match retry.jitter {
+                settings::Jitter::Full => Jitter::Full,
+                settings::Jitter::None => Jitter::None,
+            },
+        },
+        queue: usize::try_from(limits.queue).unwrap_or(usize::MAX),
+        allowance: allowance.limits_anything().then_some(allowance),
+        longest_answer: usize::try_from(limits.upstream_bytes).unwrap_or(usize::MAX),
+        assistant,
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing here does IO, awaits, reads a clock or the environment, or knows the wire or SQL.
 
+pub mod allowance;
 pub mod audit;
 pub mod call;
 pub mod caller;
@@ -21,8 +22,10 @@ pub mod percent;
 pub mod permission;
 pub mod persona;
 pub mod plan;
+pub mod provider;
 pub mod redact;
 pub mod result;
+pub mod retry;
 pub mod sampling;
 pub mod schema;
 pub mod secret;

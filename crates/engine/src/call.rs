@@ -8,6 +8,7 @@ use crate::answer::Answer;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
 use crate::held::Asked;
+use crate::routing::{Licensed, Manner};
 use crate::run::Run;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,14 +77,16 @@ impl Engine {
                 }
             }
         };
-        let providers = route(&sealed);
+        let _spending = self.spend(&sealed)?;
 
         // What is to be kept or written into must be read.
         let is_read = run.is_licensed() || run.grant().is_some() || !sealed.warnings().is_empty();
         let reading = if is_read { Reading::Whole } else { reading };
         let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
         run.sealed(&sealed).await?;
-        let answer = self.dispatch(&sealed, &providers, round, progress, rounds, reading, link).await?;
+        let licensed = if run.is_licensed() { Licensed::Yes } else { Licensed::No };
+        let manner = Manner { id: run.id(), round, progress, rounds, reading, licensed };
+        let answer = self.dispatch(&sealed, route(&sealed), manner, link).await?;
         let answer = self.shape(&sealed, run.id(), answer, link).await?;
         Ok(answer.warning(sealed.warnings()).warning(run.warnings()))
     }

@@ -2,18 +2,20 @@
 
 use crate::answer::{Answer, ResultKind, ResultLook};
 use crate::engine::Engine;
+use crate::routing::{Manner, Overdue};
 use crate::sampling::{Helped, Line};
 use crate::terms::Inspecting;
 use std::pin::{Pin, pin};
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
-use toolbooth_core::call::{Provider, Sealed};
+use toolbooth_core::call::{Route, Sealed};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{ObjectWriter, RawJson};
-use toolbooth_upstream::connection::{Ask, Connection, Progress, Round};
-use toolbooth_upstream::error::Sent;
-use toolbooth_upstream::peer::Reading;
+use toolbooth_core::manifest::Parallel;
+use toolbooth_core::names::ServerName;
+use toolbooth_upstream::connection::{Ask, Connection, Round};
 use toolbooth_upstream::{CallLink, PeerAnswer, UpstreamError};
 use toolbooth_wire::meta::{of_a_server, questions_of_a_server};
 use toolbooth_wire::{Era, RpcError};
@@ -33,51 +35,56 @@ pub enum Rounds {
 }
 
 impl Engine {
-    #[allow(clippy::too_many_arguments, reason = "the stages' values, each of a type of its own")]
     pub(crate) async fn dispatch(
         &self,
         call: &Sealed,
-        providers: &[Provider<'_>],
-        round: Round,
-        progress: Progress,
-        rounds: Rounds,
-        reading: Reading,
+        route: Route<'_>,
+        manner: Manner,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
-        if call.tool().server.is_own() {
-            return Box::pin(self.run_own(call)).await;
-        }
         if self.terms().results.inspecting == Inspecting::Yes {
             link.read_updates();
         }
+        let provider = match route {
+            Route::Providers(_) => return Box::pin(self.through_providers(call, manner, link)).await,
+            Route::Server(_) if call.tool().server.is_own() => return Box::pin(self.run_own(call)).await,
+            Route::Server(_) if call.tool().server.is_virtual() => return Err(no_provider(call)),
+            Route::Server(provider) => provider,
+        };
         let helped = self.helped(call, link);
         let line = helped.as_ref().map_or_else(|| Line::plain(call, link), Helped::line);
-        let mut last = None;
-        for provider in providers {
-            // Pinned here: handed on by value, the whole attempt would be copied at every step.
-            let attempt = pin!(self.attempt(call, provider, round.clone(), progress, rounds, reading, &line));
-            match self.within_deadline(call.tool(), link, attempt).await {
-                Ok(answer) => return Ok(answer),
-                // Another provider may serve only what no provider has seen.
-                Err(error) if error.sent() == Sent::No => last = Some(error),
-                Err(error) => return Err(Problem::of(&error)),
-            }
+        let mut deadline = Deadline::of(call.tool(), self.options().max_call, link);
+        let _turn = match call.tool().terms.parallel {
+            Parallel::Allowed | Parallel::Unsaid => None,
+            Parallel::OneAtATime => Some(Box::pin(self.turn(call.tool(), &mut deadline)).await?),
+        };
+        // Pinned here: handed on by value, the whole attempt would be copied at every step.
+        let attempt = pin!(self.attempt(call, provider.server, &manner, &line));
+        match deadline.hold(attempt).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => Box::pin(self.try_again(error, call, &provider, &manner, &line, deadline)).await,
         }
-        Err(last.map_or_else(|| no_provider(call), |error| Problem::of(&error)))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the stages' values, each of a type of its own")]
-    async fn attempt(
+    /// Waits for the turn of a call whose tool takes one at a time. The wait counts.
+    async fn turn(&self, tool: &Tool, deadline: &mut Deadline<'_>) -> Result<OwnedSemaphorePermit, Problem> {
+        let room = self.terms().routing.queue;
+        let turns = self.routing().turns(tool);
+        let taking = pin!(turns.take(&tool.exposed, room));
+        deadline.hold(taking).await
+    }
+
+    pub(crate) async fn attempt(
         &self,
         call: &Sealed,
-        provider: &Provider<'_>,
-        mut round: Round,
-        progress: Progress,
-        rounds: Rounds,
-        reading: Reading,
+        server: &ServerName,
+        manner: &Manner,
         line: &Line<'_>,
     ) -> Result<Answer, UpstreamError> {
-        let server = self.server(provider.server)?;
+        let Manner { progress, rounds, reading, .. } = *manner;
+        let mut round = manner.round.clone();
+        let name = server;
+        let server = self.server(name)?;
         let mut renewed = false;
         for _ in 0..MAX_ROUNDS {
             let connection = server.connection(call.caller(), line.client).await?;
@@ -116,7 +123,7 @@ impl Engine {
             }
         }
         Err(UpstreamError::BadAnswer {
-            server: provider.server.to_string(),
+            server: name.to_string(),
             what: format!("it asked for input more than {MAX_ROUNDS} times"),
         })
     }
@@ -151,35 +158,75 @@ impl Engine {
             }),
         }
     }
+}
 
-    /// Runs an attempt under the tool's deadline. Progress puts it off, up to the hard maximum; while
-    /// a person is being asked, the server's clock stands still.
-    async fn within_deadline<T>(
-        &self,
-        tool: &Tool,
-        link: &CallLink,
-        mut attempt: Pin<&mut impl Future<Output = Result<T, UpstreamError>>>,
-    ) -> Result<T, UpstreamError> {
+/// The one deadline of a call, over all attempts, rounds and providers. Progress puts it off, up to the hard
+/// maximum; while a person is being asked, the server's clock stands still.
+pub(crate) struct Deadline<'a> {
+    tool: &'a Tool,
+    link: &'a CallLink,
+    started: Instant,
+    end: Instant,
+    hard_end: Instant,
+    progress_seen: u32,
+}
+
+impl<'a> Deadline<'a> {
+    pub(crate) fn of(tool: &'a Tool, max_call: Duration, link: &'a CallLink) -> Self {
         let allowed = tool.terms.timeout;
         let started = Instant::now();
-        let hard_end = started + self.options().max_call.max(allowed);
-        let mut end = started + allowed;
-        let mut progress_seen = link.progress_seen();
+        Self {
+            tool,
+            link,
+            started,
+            end: started + allowed,
+            hard_end: started + max_call.max(allowed),
+            progress_seen: link.progress_seen(),
+        }
+    }
+
+    /// How much time is left.
+    pub(crate) fn left(&self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether there is time left after a pause.
+    pub(crate) fn leaves(&self, pause: Duration) -> bool {
+        self.left() > pause
+    }
+
+    /// Waits for something as long as the deadline lets it.
+    pub(crate) async fn hold<T, E: Overdue>(
+        &mut self,
+        attempt: Pin<&mut impl Future<Output = Result<T, E>>>,
+    ) -> Result<T, E> {
+        self.hold_for(None, attempt).await
+    }
+
+    /// The same, for a share of the time at most. Who shows a sign of life may use all of it.
+    pub(crate) async fn hold_for<T, E: Overdue>(
+        &mut self,
+        share: Option<Duration>,
+        mut attempt: Pin<&mut impl Future<Output = Result<T, E>>>,
+    ) -> Result<T, E> {
+        let allowed = self.tool.terms.timeout;
+        let began = Instant::now();
+        let mut end = share.map_or(self.end, |share| self.end.min(began + share));
         loop {
             match tokio::time::timeout_at(end, attempt.as_mut()).await {
                 Ok(outcome) => return outcome,
-                Err(_) if link.waits_for_client() && started.elapsed() < MAX_QUESTION => {
+                Err(_) if self.link.waits_for_client() && self.started.elapsed() < MAX_QUESTION => {
                     end = Instant::now() + Duration::from_secs(1);
+                    self.end = self.end.max(end);
                 }
-                Err(_) if link.progress_seen() != progress_seen && end < hard_end => {
-                    progress_seen = link.progress_seen();
-                    end = (Instant::now() + allowed).min(hard_end);
+                Err(_) if self.link.progress_seen() != self.progress_seen && end < self.hard_end => {
+                    self.progress_seen = self.link.progress_seen();
+                    end = (Instant::now() + allowed).min(self.hard_end);
+                    self.end = self.end.max(end);
                 }
                 Err(_) => {
-                    return Err(UpstreamError::Timeout {
-                        server: tool.server.name.to_string(),
-                        after: started.elapsed(),
-                    });
+                    let after = if share.is_some() { began.elapsed() } else { self.started.elapsed() };
+                    return Err(E::overdue(self.tool.server.name.as_str(), after));
                 }
             }
         }

@@ -12,6 +12,7 @@ use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing};
 use crate::record::Tally;
 use crate::roster::Roster;
+use crate::routing::Routing;
 use crate::state::States;
 use crate::subscriptions::Subscriptions;
 use crate::terms::Terms;
@@ -38,6 +39,9 @@ use toolbooth_wire::Era;
 const CONNECT_AT_ONCE: usize = 64;
 /// How many changes a slow client may lag behind before it is told to look at everything anew.
 const CHANGE_BACKLOG: usize = 256;
+
+/// Where a server is told a key that stays the same over all attempts of one call.
+pub const IDEMPOTENCY_KEY: &str = "toolbooth/idempotency-key";
 
 /// What the configuration says to the engine, servers aside.
 #[derive(Debug, Clone)]
@@ -90,6 +94,8 @@ pub struct Engine {
     roster: OnceLock<Weak<dyn Roster>>,
     blank_call: AuditEntry,
     injectors: Vec<Box<dyn Injector>>,
+    routing: Routing,
+    itself: Weak<Engine>,
     files: Arc<Files>,
     tally: Arc<Tally>,
     states: States,
@@ -142,7 +148,7 @@ impl Engine {
             events,
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
         };
-        let engine = Arc::new(Self {
+        let engine = Arc::new_cyclic(|itself| Self {
             options,
             store,
             catalog: ArcSwap::default(),
@@ -159,6 +165,8 @@ impl Engine {
             roster: OnceLock::new(),
             blank_call: AuditEntry::new(0, "call", "", ""),
             injectors: vec![Box::new(Identity), Box::new(McpData::default()), Box::new(file_names)],
+            routing: Routing::default(),
+            itself: itself.clone(),
             files,
             tally: Arc::default(),
             states: States::new(&key),
@@ -291,6 +299,7 @@ impl Engine {
     }
 
     pub(crate) fn set_catalog(&self, catalog: Catalog) {
+        self.follow_providers(&catalog);
         self.catalog.store(Arc::new(catalog));
     }
 
@@ -399,6 +408,14 @@ impl Engine {
         &self.day_book
     }
 
+    pub(crate) fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    pub(crate) fn weak(&self) -> Weak<Self> {
+        self.itself.clone()
+    }
+
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -437,7 +454,12 @@ impl Engine {
         let catalog = self.catalog();
         let call_id = || call.to_string();
         let files: &dyn FileBook = grant.map_or(&NoFiles, |grant| grant);
-        seal(judged, &self.injectors, &Moment { catalog: &catalog, call_id: &call_id, files })
+        let mut sealed =
+            seal(judged, &self.injectors, &Moment { catalog: &catalog, call_id: &call_id, files })?;
+        if sealed.tool().terms.idempotency_key {
+            sealed.say(IDEMPOTENCY_KEY, RawJson::from_value(&call_id()));
+        }
+        Ok(sealed)
     }
 
     /// Ends every server and flushes the store.

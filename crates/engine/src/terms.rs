@@ -1,5 +1,6 @@
 //! The terms calls are made on: the operator's policies and how people are asked.
 
+use crate::routing::RoutingTerms;
 use crate::sampling::Sampler;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub struct Terms {
     pub results: ResultTerms,
     /// The gateway's own model, where servers may ask one.
     pub sampler: Option<Arc<Sampler>>,
+    /// How calls are routed, tried again and bounded.
+    pub routing: RoutingTerms,
 }
 
 /// What becomes of results.
@@ -83,6 +86,7 @@ impl Default for Terms {
             audited: Audited::All,
             results: ResultTerms::default(),
             sampler: None,
+            routing: RoutingTerms::default(),
         }
     }
 }

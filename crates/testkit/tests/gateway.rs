@@ -28,6 +28,8 @@ mod door;
 mod ending;
 #[path = "gateway/eras.rs"]
 mod eras;
+#[path = "gateway/failover.rs"]
+mod failover;
 #[path = "gateway/features.rs"]
 mod features;
 #[path = "gateway/files.rs"]
@@ -54,6 +56,8 @@ mod plans;
 mod reload;
 #[path = "gateway/remote.rs"]
 mod remote;
+#[path = "gateway/rest_tools.rs"]
+mod rest_tools;
 #[path = "gateway/results.rs"]
 mod results;
 #[path = "gateway/rights.rs"]

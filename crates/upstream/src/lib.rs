@@ -19,6 +19,7 @@ pub mod peer;
 pub mod pool;
 pub mod process;
 mod refusal;
+pub mod rest_tool;
 pub mod seat;
 mod spares;
 pub mod state;

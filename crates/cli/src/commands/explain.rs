@@ -89,10 +89,10 @@ mod tests {
     use std::path::Path;
 
     /// The first words of codes.
-    const AREAS: [&str; 28] = [
+    const AREAS: [&str; 29] = [
         "approval", "auth", "blobs", "call", "config", "connect", "consent", "file", "gateway", "import",
-        "listen", "llm", "manifest", "oauth", "persona", "plan", "prompt", "request", "resource", "sampling",
-        "serve", "server", "stdio", "store", "token", "tool", "trust", "usage",
+        "listen", "llm", "manifest", "oauth", "persona", "plan", "prompt", "provider", "request", "resource",
+        "sampling", "serve", "server", "stdio", "store", "token", "tool", "trust", "usage",
     ];
 
     /// Texts that look like codes: files and settings.

@@ -60,7 +60,11 @@ fn credentials(terms: &Value) -> Option<String> {
 fn providers(list: &Value) -> String {
     let shown = list.as_array().into_iter().flatten().filter_map(|one| {
         let id = line(one["id"].as_str()?);
-        let unready = if one["credentials_configured"] == false { ", credentials missing" } else { "" };
+        let unready = match (one["credentials_configured"] == false, one["reason"].as_str()) {
+            (_, Some(reason)) => format!(", {}", line(reason)),
+            (true, None) => ", credentials missing".to_owned(),
+            (false, None) => String::new(),
+        };
         Some(format!("{id} (priority {}{unready})", one["priority"]))
     });
     shown.collect::<Vec<_>>().join(", ")

@@ -173,7 +173,11 @@ fn mcp<'n>(reader: &mut Reader<'_>, spot: &Spot<'n>, config: Option<Spot<'n>>) -
 
 /// A request and the variables it cannot be made without.
 fn http(reader: &mut Reader<'_>, config: &Spot<'_>) -> Option<(HttpRequest, Vec<String>)> {
-    reader.keys(config, &["method", "url", "headers", "query", "body", "result"], Extras::All);
+    reader.keys(
+        config,
+        &["method", "url", "headers", "query", "body", "result", "allow_private"],
+        Extras::All,
+    );
     let mut variables = Vec::new();
     let body = config.member("body").filter(|body| !body.is_null()).map(|body| Mapping(body.node.shown()));
     let method = method(reader, config.member("method"));
@@ -213,7 +217,8 @@ fn http(reader: &mut Reader<'_>, config: &Spot<'_>) -> Option<(HttpRequest, Vec<
     });
     variables.sort();
     variables.dedup();
-    Some((HttpRequest { method, url, headers, query, body }, variables))
+    let allow_private = reader.flag(config.member("allow_private")).unwrap_or(false);
+    Some((HttpRequest { method, url, headers, query, body, allow_private }, variables))
 }
 
 /// Methods are written in capitals as often as not.

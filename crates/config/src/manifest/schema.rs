@@ -128,7 +128,9 @@ fn provider() -> Value {
                 "method": { "enum": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] },
                 "url": { "type": "string" },
                 "headers": { "type": "object" },
-                "query": { "type": "object" } } })),
+                "query": { "type": "object" },
+                "allow_private": { "type": "boolean",
+                    "description": "Whether the host's name may lead into private networks, or to the gateway's machine." } } })),
             of_kind("openai", json!({ "properties": {
                 "model": { "type": "string" }, "prompt": { "type": "string" } } })),
             of_kind("builtin", json!({ "required": ["tool"], "properties": { "tool": { "type": "string" } } }))

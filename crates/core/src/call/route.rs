@@ -1,9 +1,10 @@
-//! Stage 7, route: which providers serve a call, best first.
+//! Stage 7, route: what serves a call.
 
 use super::seal::Sealed;
+use crate::manifest::ProviderSpec;
 use crate::names::ServerName;
 
-/// One way to have a call served.
+/// One way to have a call served by a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider<'a> {
     /// The server that runs the tool.
@@ -12,11 +13,20 @@ pub struct Provider<'a> {
     pub tool: &'a str,
 }
 
-/// The providers of a call in the order to try them. A discovered tool has one: its own server.
-pub fn route(call: &Sealed) -> Vec<Provider<'_>> {
+/// What serves a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Route<'a> {
+    /// The tool's own server, and nothing else.
+    Server(Provider<'a>),
+    /// One of these providers: which, the state of each decides when it is tried.
+    Providers(&'a [ProviderSpec]),
+}
+
+/// What serves a call. A discovered tool that no manifest gives providers has its own server.
+pub fn route(call: &Sealed) -> Route<'_> {
     let tool = call.tool();
-    if tool.server.is_virtual() {
-        return Vec::new();
+    match tool.terms.providers.as_slice() {
+        [] => Route::Server(Provider { server: &tool.server.name, tool: &tool.name }),
+        providers => Route::Providers(providers),
     }
-    vec![Provider { server: &tool.server.name, tool: &tool.name }]
 }

@@ -55,6 +55,11 @@ impl Sealed {
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
+    /// Adds a member to `_meta` that the gateway itself says.
+    pub fn say(&mut self, key: &str, value: RawJson) {
+        self.meta.retain(|member| member.key != key);
+        self.meta.push(Member { key: key.to_owned(), value });
+    }
     /// The client's `_meta`, without what belongs to the protocol.
     pub fn meta(&self) -> &[Member] {
         &self.meta

@@ -61,6 +61,8 @@ pub struct HttpRequest {
     pub query: Option<Vec<(String, String)>>,
     /// What is sent; absent means the arguments as JSON where the method takes a body.
     pub body: Option<Mapping>,
+    /// Whether the host's name may lead into private networks, or to this machine.
+    pub allow_private: bool,
 }
 
 /// How an HTTP provider asks.

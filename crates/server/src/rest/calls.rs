@@ -17,6 +17,7 @@ use toolbooth_core::call::{Incoming, Warning};
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
+use toolbooth_engine::routing::{ATTEMPTS, PROVIDER};
 use toolbooth_engine::{Answer, CallRequest, Rounds};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{Progress, Round};
@@ -44,6 +45,23 @@ pub struct CallView {
     /// What was left out of the call; mostly nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+    /// Which of the tool's providers served it, where it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<RawJson>,
+    /// How many tries it took, if more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<RawJson>,
+}
+
+impl CallView {
+    /// A result with what it says of how it came about.
+    fn of(result: RawJson, warnings: Vec<Warning>) -> Self {
+        // Most results say nothing of the kind: one search over the text settles them.
+        let meta = result.as_str().contains("\"toolbooth/").then(|| result.member("_meta")).flatten();
+        let said = |key: &str| meta.as_ref().and_then(|meta| meta.member(key));
+        let (provider, attempts) = (said(PROVIDER), said(ATTEMPTS));
+        Self { result, warnings, provider, attempts }
+    }
 }
 
 /// A call that was not made yet.
@@ -92,7 +110,7 @@ pub async fn call(
     match rest.door.engine.call(request, &CallLink::silent()).await? {
         Answer::Result { result, warnings, .. } => {
             let result = toolbooth_wire::meta::strip_modern(&result);
-            Ok(Json(CallView { result, warnings }).into_response())
+            Ok(Json(CallView::of(result, warnings)).into_response())
         }
         Answer::Held { id, text, kind } => {
             let held = HeldView { held: id.to_string(), kind: kind.as_str(), message: text };
@@ -113,7 +131,7 @@ pub async fn call(
             }
             text.pop(); // The closing brace of the envelope.
             let result = RawJson::parse(text).map_err(|error| asked::bad_body(error.to_string(), EXAMPLE))?;
-            Ok(Json(CallView { result, warnings: Vec::new() }).into_response())
+            Ok(Json(CallView::of(result, Vec::new())).into_response())
         }
         Answer::InputRequired { server, .. } => Err(Problem {
             code: "call.needs-client",

@@ -28,6 +28,8 @@ impl From<Problem> for ProblemDocument {
             ("file.too-many", _) => StatusCode::CONFLICT,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
+            ("call.over-rate", _) => StatusCode::TOO_MANY_REQUESTS,
+            ("call.no-healthy-provider" | "call.queue-full", _) => StatusCode::SERVICE_UNAVAILABLE,
             (_, Blame::Caller) => StatusCode::BAD_REQUEST,
             (_, Blame::Upstream) => StatusCode::BAD_GATEWAY,
             (_, Blame::Gateway) => StatusCode::INTERNAL_SERVER_ERROR,

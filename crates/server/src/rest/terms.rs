@@ -9,6 +9,7 @@ use toolbooth_core::effects::Effect;
 use toolbooth_core::manifest::{AuthHints, Cost, Need, ProviderKind, ProviderSpec, SafetyLevel};
 use toolbooth_core::permission::on_backing;
 use toolbooth_core::server::SideEffects;
+use toolbooth_engine::ProviderReport;
 
 /// What holds for the calls of a tool.
 #[derive(Debug, Serialize)]
@@ -59,6 +60,21 @@ impl TermsView {
             providers: providers(tool, caller, &is_set),
             origin: terms.origin.clone().filter(|_| is_keeper),
         }
+    }
+}
+
+impl TermsView {
+    /// The same, with how each provider stands now.
+    pub fn standing(mut self, reports: &[ProviderReport]) -> Self {
+        for view in &mut self.providers {
+            let report = reports.iter().find(|report| view["id"] == report.id.as_str());
+            if let Some(Value::Object(more)) = report.and_then(|report| serde_json::to_value(report).ok()) {
+                for (key, value) in more.into_iter().filter(|(key, _)| key != "kind") {
+                    view[key] = value;
+                }
+            }
+        }
+        self
     }
 }
 

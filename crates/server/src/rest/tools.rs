@@ -111,7 +111,8 @@ pub async fn show(
     match catalog.tool(&name, &caller) {
         Lookup::Found(tool) => {
             let variables = &rest.door.engine.manifests().variables;
-            let terms = Some(TermsView::of(tool, &caller, variables));
+            let reports = rest.door.engine.providers_of(tool);
+            let terms = Some(TermsView::of(tool, &caller, variables).standing(&reports));
             Ok(Json(ToolView { terms, ..view(tool, &Detail::Full) }))
         }
         Lookup::Unknown => {

@@ -7,6 +7,7 @@ mod catalogue;
 mod family;
 mod gateway;
 mod ledger;
+mod moody;
 mod plain;
 mod refusing;
 mod wire;
@@ -23,7 +24,7 @@ pub const LIFETIME: Duration = Duration::from_secs(300);
 const MODES: &str = "\
 servers: asks [roots] | catalogue FILE RECORD | dies | echo | env | garbage | grandchildren TOKEN [COUNT] | huge-line |
          id-confusion |
-         ignores-term | ledger FILE | many-tools [COUNT] | never-answers | silent | slow-start [MS] | stderr-flood [MIB] |
+         ignores-term | ledger FILE | many-tools [COUNT] | moody NAME MOOD LEDGER | never-answers | silent | slow-start [MS] | stderr-flood [MIB] |
          stops-reading | storm
 others:  reaper … | gateway TOKEN COUNT | lives COUNT | sleeper TOKEN | session-sleeper TOKEN | daemon TOKEN |
          rabbit TOKEN COUNT";
@@ -57,6 +58,10 @@ pub fn main() -> ExitCode {
         "id-confusion" => run(writing::IdConfusion::default(), Manner::Plain),
         "ignores-term" => family::serve_deaf(),
         "ledger" => run(ledger::Ledger { file: text(1).into() }, Manner::Plain),
+        "moody" => {
+            let moody = moody::Moody { name: text(1).into(), mood: text(2).into(), ledger: text(3).into() };
+            run(moody, Manner::Plain);
+        }
         "many-tools" => run(plain::ManyTools { count: number(1, 10_000) }, Manner::Plain),
         "never-answers" => run(refusing::NeverAnswers, Manner::Plain),
         "silent" => refusing::stay_silent(),

@@ -47,7 +47,7 @@ impl Fetch {
         let origin = Origin::parse(&request.uri().to_string()).map_err(|_| HttpError::Unreachable)?;
         // A request without a reach was not judged by anybody: it gets the narrowest.
         let reach = request.extensions().get::<Reach>().copied().unwrap_or(Reach::Public);
-        let client = self.client(&origin, reach).await?;
+        let client = self.within_reach(&origin, reach).await?;
         let host = HeaderValue::from_str(origin.authority.as_str()).map_err(|_| HttpError::Unreachable)?;
         request.headers_mut().insert(HOST, host);
         *request.uri_mut() = origin.path.parse::<Uri>().map_err(|_| HttpError::Unreachable)?;
@@ -68,7 +68,7 @@ impl Fetch {
     }
 
     /// The client for an origin, at the addresses that the request may reach now.
-    async fn client(&self, origin: &Origin, reach: Reach) -> Result<Arc<Client>, HttpError> {
+    pub(crate) async fn within_reach(&self, origin: &Origin, reach: Reach) -> Result<Arc<Client>, HttpError> {
         let host = origin.authority.host().trim_start_matches('[').trim_end_matches(']');
         let resolved =
             tokio::net::lookup_host((host, origin.port())).await.map_err(|_| HttpError::Unreachable)?;

@@ -52,6 +52,10 @@ struct Answer<'a> {
     result: &'a RawValue,
     #[serde(default)]
     warnings: Vec<String>,
+    #[serde(default, borrow)]
+    provider: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    attempts: Option<&'a RawValue>,
 }
 
 /// What a call came to.
@@ -115,7 +119,7 @@ fn finish_answered(held: &Bytes, global: &Global) -> Outcome {
         .edited
         .map(|arguments| format!("the arguments were changed on approval, to {}", arguments.get()));
     match ended.result()? {
-        Some(result) => tell(result, &edited.into_iter().collect::<Vec<_>>(), global),
+        Some(result) => tell(result, &edited.into_iter().collect::<Vec<_>>(), "", global),
         None => {
             render::complain("It ran; its result was too long to keep.\n");
             Ok(Exit::Ok)
@@ -129,13 +133,16 @@ pub fn print_result(result: &str) {
 }
 
 fn finish(answer: &Bytes, global: &Global) -> Outcome {
-    let Answer { result, warnings } = serde_json::from_slice(answer).map_err(|_| {
+    let Answer { result, warnings, provider, attempts } = serde_json::from_slice(answer).map_err(|_| {
         Failure::misuse("gateway.stranger", "what answered there is no Toolbooth gateway", None)
     })?;
-    tell(result, &warnings, global)
+    let said = [("provider", provider), ("attempts", attempts)];
+    let said = said.into_iter().filter_map(|(key, value)| Some(format!(", \"{key}\": {}", value?.get())));
+    tell(result, &warnings, &said.collect::<String>(), global)
 }
 
-fn tell(result: &RawValue, warnings: &[String], global: &Global) -> Outcome {
+/// `said` is what a program is told besides, as members of an object.
+fn tell(result: &RawValue, warnings: &[String], said: &str, global: &Global) -> Outcome {
     let read = result::Read::of(result.get());
     if global.json {
         // As the server gave it: numbers and order are its own.
@@ -143,7 +150,7 @@ fn tell(result: &RawValue, warnings: &[String], global: &Global) -> Outcome {
             true => String::new(),
             false => format!(", \"warnings\": {}", serde_json::json!(warnings)),
         };
-        render::print_raw_json(&format!("{{\"result\": {}{warned}}}", result.get()));
+        render::print_raw_json(&format!("{{\"result\": {}{warned}{said}}}", result.get()));
     } else {
         for warning in warnings {
             render::complain(&format!("warning: {}\n", render::line(warning)));

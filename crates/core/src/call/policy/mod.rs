@@ -93,6 +93,10 @@ impl Waiting {
         &self.draft
     }
 
+    pub(super) fn into_draft(self) -> Draft {
+        self.draft
+    }
+
     /// The same call, to walk every stage again.
     pub fn again(self) -> Incoming {
         let Draft { caller, client, asked, arguments, meta, .. } = self.draft;

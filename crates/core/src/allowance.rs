@@ -1,0 +1,352 @@
+//! Allowances: how many calls, how much time and how much money one caller may use.
+//!
+//! Calls are counted by user over a minute. Time and money are counted by session; where a client keeps none,
+//! by user and day.
+
+use crate::caller::Caller;
+use crate::fault::{Blame, Fault};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How many callers and sessions are remembered; then those that were quiet longest are forgotten.
+const MOST_REMEMBERED: usize = 20_000;
+const DAY_MS: u64 = 86_400_000;
+
+/// What one caller may use.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Allowance {
+    /// Calls of one user in any minute.
+    pub calls_per_minute: Option<u32>,
+    /// Time of tools in one session.
+    pub runtime: Option<Duration>,
+    /// Cost of one session, in the units of manifests.
+    pub cost: Option<f64>,
+}
+
+impl Allowance {
+    /// Whether anything is limited at all.
+    pub fn limits_anything(&self) -> bool {
+        self.calls_per_minute.is_some() || self.runtime.is_some() || self.cost.is_some()
+    }
+}
+
+/// A call is over what its caller may use.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OverAllowance {
+    /// Too many calls.
+    #[error("`{tool}` was not called: {limit} calls a minute are allowed, and they are used up")]
+    Calls {
+        /// The tool.
+        tool: String,
+        /// The limit.
+        limit: u32,
+        /// Seconds until there is room again.
+        wait_seconds: u64,
+    },
+    /// Too much time.
+    #[error("`{tool}` was not called: the {} s that tools may run {per} are used up", limit.as_secs())]
+    Runtime {
+        /// The tool.
+        tool: String,
+        /// The limit.
+        limit: Duration,
+        /// Over what it is counted.
+        per: Per,
+    },
+    /// Too much money.
+    #[error("`{tool}` was not called: it costs {cost}, and {spent} of the {limit} allowed {per} are spent")]
+    Cost {
+        /// The tool.
+        tool: String,
+        /// What it costs.
+        cost: f64,
+        /// What was spent so far.
+        spent: f64,
+        /// The limit.
+        limit: f64,
+        /// Over what it is counted.
+        per: Per,
+    },
+}
+
+/// Over what time and money are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    /// One session of a client.
+    Session,
+    /// A day of a user whose client keeps no session, by UTC.
+    Day,
+}
+
+impl std::fmt::Display for Per {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Session => "in one session",
+            Self::Day => "in one day",
+        })
+    }
+}
+
+impl Fault for OverAllowance {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Calls { .. } => "call.over-rate",
+            Self::Runtime { .. } => "call.over-runtime",
+            Self::Cost { .. } => "call.over-cost",
+        }
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::Caller
+    }
+
+    fn hint(&self) -> Option<String> {
+        let (per, setting) = match self {
+            Self::Calls { wait_seconds, .. } => {
+                return Some(format!(
+                    "call again in {wait_seconds} s; `limits.calls_per_minute` sets the limit"
+                ));
+            }
+            Self::Runtime { per, .. } => (per, "limits.runtime_seconds"),
+            Self::Cost { per, .. } => (per, "limits.cost"),
+        };
+        Some(match per {
+            Per::Session => format!("a new session begins anew; `{setting}` sets the limit"),
+            Per::Day => format!("it begins anew at midnight UTC; `{setting}` sets the limit"),
+        })
+    }
+}
+
+/// What callers have used.
+#[derive(Debug, Default)]
+pub struct Spending {
+    users: HashMap<Box<str>, Minute>,
+    purses: HashMap<Box<str>, Purse>,
+}
+
+/// Calls in each second of the last minute.
+#[derive(Debug, Clone)]
+struct Minute {
+    counts: [u32; 60],
+    /// The second that was counted last.
+    at: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Purse {
+    runtime: Duration,
+    cost: f64,
+    day: u64,
+    used_ms: u64,
+}
+
+/// Whose time and money it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurseKey {
+    key: Box<str>,
+    per: Per,
+}
+
+impl PurseKey {
+    /// The one of a caller.
+    pub fn of(caller: &Caller) -> Self {
+        match &caller.session {
+            Some(session) => Self { key: format!("{}\n{session}", caller.user).into(), per: Per::Session },
+            None => Self { key: (&*caller.user).into(), per: Per::Day },
+        }
+    }
+}
+
+impl Spending {
+    /// Takes a call from a caller's allowance, or says what is used up. Nothing is taken then.
+    pub fn take(
+        &mut self,
+        allowance: &Allowance,
+        caller: &Caller,
+        tool: &str,
+        cost: f64,
+        now_ms: u64,
+    ) -> Result<PurseKey, OverAllowance> {
+        let key = PurseKey::of(caller);
+        let cost = if cost.is_finite() { cost.max(0.0) } else { 0.0 };
+        if allowance.runtime.is_some() || allowance.cost.is_some() {
+            let purse = self.purse(&key, now_ms);
+            if let Some(limit) = allowance.runtime.filter(|limit| purse.runtime >= *limit) {
+                return Err(OverAllowance::Runtime { tool: tool.to_owned(), limit, per: key.per });
+            }
+            if let Some(limit) = allowance.cost.filter(|limit| cost > 0.0 && purse.cost + cost > *limit) {
+                let spent = purse.cost;
+                return Err(OverAllowance::Cost { tool: tool.to_owned(), cost, spent, limit, per: key.per });
+            }
+        }
+        if let Some(limit) = allowance.calls_per_minute {
+            let minute = self.minute(&caller.user, now_ms / 1000);
+            if let Err(wait_seconds) = minute.take(limit) {
+                return Err(OverAllowance::Calls { tool: tool.to_owned(), limit, wait_seconds });
+            }
+        }
+        if allowance.cost.is_some() {
+            self.purse(&key, now_ms).cost += cost;
+        }
+        Ok(key)
+    }
+
+    /// Notes how long a call took.
+    pub fn ran(&mut self, key: &PurseKey, took: Duration, now_ms: u64) {
+        let purse = self.purse(key, now_ms);
+        purse.runtime = purse.runtime.saturating_add(took);
+    }
+
+    fn purse(&mut self, key: &PurseKey, now_ms: u64) -> &mut Purse {
+        if self.purses.len() >= MOST_REMEMBERED && !self.purses.contains_key(&key.key) {
+            forget_half(&mut self.purses, |purse| purse.used_ms);
+        }
+        let purse = self.purses.entry(key.key.clone()).or_default();
+        let day = now_ms / DAY_MS;
+        if key.per == Per::Day && purse.day != day {
+            *purse = Purse { day, ..Purse::default() };
+        }
+        purse.used_ms = now_ms;
+        purse
+    }
+
+    fn minute(&mut self, user: &str, second: u64) -> &mut Minute {
+        if self.users.len() >= MOST_REMEMBERED && !self.users.contains_key(user) {
+            forget_half(&mut self.users, |minute| minute.at);
+        }
+        let minute = self.users.entry(user.into()).or_insert(Minute { counts: [0; 60], at: second });
+        minute.move_to(second);
+        minute
+    }
+}
+
+fn forget_half<T>(map: &mut HashMap<Box<str>, T>, used: impl Fn(&T) -> u64) {
+    let mut ages: Vec<u64> = map.values().map(&used).collect();
+    let middle = ages.len() / 2;
+    let (_, middle, _) = ages.select_nth_unstable(middle);
+    let middle = *middle;
+    let mut left = map.len() / 2;
+    map.retain(|_, one| {
+        let stays = used(one) >= middle && left > 0;
+        left -= usize::from(stays);
+        stays
+    });
+}
+
+impl Minute {
+    fn move_to(&mut self, second: u64) {
+        let passed = second.saturating_sub(self.at).min(60);
+        for ahead in 1..=passed {
+            self.counts[slot(self.at + ahead)] = 0;
+        }
+        if second.saturating_sub(self.at) >= 60 {
+            self.counts = [0; 60];
+        }
+        self.at = self.at.max(second);
+    }
+
+    /// Takes one call, or says in how many seconds there is room.
+    fn take(&mut self, limit: u32) -> Result<(), u64> {
+        let total: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
+        if total < u64::from(limit) {
+            self.counts[slot(self.at)] += 1;
+            return Ok(());
+        }
+        // The oldest that count leave first.
+        let oldest = (1..=60).find(|ahead| self.counts[slot(self.at + ahead)] > 0);
+        Err(oldest.unwrap_or(60))
+    }
+}
+
+fn slot(second: u64) -> usize {
+    usize::try_from(second % 60).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn in_session(user: &str, session: Option<&str>) -> Caller {
+        Caller { session: session.map(Into::into), ..Caller::guest(user, []) }
+    }
+
+    #[test]
+    fn calls_come_back_with_the_minute() {
+        let allowance = Allowance { calls_per_minute: Some(2), ..Allowance::default() };
+        let (ann, bob) = (in_session("ann", None), in_session("bob", None));
+        let mut spending = Spending::default();
+        let mut take = |who: &Caller, second: u64| {
+            spending.take(&allowance, who, "t", 0.0, second * 1000).map(|_| ()).map_err(|over| match over {
+                OverAllowance::Calls { wait_seconds, .. } => wait_seconds,
+                other => panic!("{other}"),
+            })
+        };
+        assert_eq!(take(&ann, 100), Ok(()));
+        assert_eq!(take(&ann, 110), Ok(()));
+        assert_eq!(take(&ann, 120), Err(40), "the first leaves at 160");
+        assert_eq!(take(&bob, 120), Ok(()), "each user has their own");
+        assert_eq!(take(&ann, 159), Err(1));
+        assert_eq!(take(&ann, 160), Ok(()));
+        assert_eq!(take(&ann, 161), Err(9));
+        assert_eq!(take(&ann, 5000), Ok(()));
+    }
+
+    #[test]
+    fn time_and_money_are_counted_by_session_or_day() {
+        let allowance =
+            Allowance { runtime: Some(Duration::from_secs(10)), cost: Some(1.0), ..Allowance::default() };
+        let one = in_session("ann", Some("1"));
+        let mut spending = Spending::default();
+        let key = spending.take(&allowance, &one, "t", 0.6, 0).expect("room");
+        let over = spending.take(&allowance, &one, "t", 0.6, 0).expect_err("too dear");
+        assert_eq!(
+            over.to_string(),
+            "`t` was not called: it costs 0.6, and 0.6 of the 1 allowed in one session are spent"
+        );
+        assert!(spending.take(&allowance, &one, "t", 0.4, 0).is_ok());
+        spending.ran(&key, Duration::from_secs(10), 0);
+        let over = spending.take(&allowance, &one, "t", 0.0, 0).expect_err("too long");
+        assert_eq!(over.code(), "call.over-runtime");
+        assert!(spending.take(&allowance, &in_session("ann", Some("2")), "t", 0.0, 0).is_ok());
+        // Without a session the day counts.
+        let plain = in_session("ann", None);
+        let key = spending.take(&allowance, &plain, "t", 0.0, 0).expect("room");
+        spending.ran(&key, Duration::from_secs(11), DAY_MS - 1);
+        assert!(spending.take(&allowance, &plain, "t", 0.0, DAY_MS - 1).is_err());
+        assert!(spending.take(&allowance, &plain, "t", 0.0, DAY_MS).is_ok());
+    }
+
+    #[test]
+    fn it_forgets_rather_than_grows() {
+        let allowance = Allowance { calls_per_minute: Some(2), cost: Some(1.0), ..Allowance::default() };
+        let mut spending = Spending::default();
+        for user in 0..u64::try_from(MOST_REMEMBERED * 2).expect("small") {
+            let caller = in_session(&user.to_string(), None);
+            assert!(spending.take(&allowance, &caller, "t", 0.1, user).is_ok());
+        }
+        assert!(spending.users.len() <= MOST_REMEMBERED && spending.purses.len() <= MOST_REMEMBERED);
+    }
+
+    proptest! {
+        /// No window of a minute holds more calls than allowed.
+        #[test]
+        fn no_minute_holds_more(limit in 1_u32..6, waits in proptest::collection::vec(0_u64..40, 1..80)) {
+            let allowance = Allowance { calls_per_minute: Some(limit), ..Allowance::default() };
+            let ann = in_session("ann", None);
+            let mut spending = Spending::default();
+            let mut now = 1000;
+            let mut taken: Vec<u64> = Vec::new();
+            for wait in waits {
+                now += wait;
+                if spending.take(&allowance, &ann, "t", 0.0, now * 1000).is_ok() {
+                    taken.push(now);
+                }
+            }
+            for start in &taken {
+                let within = taken.iter().filter(|at| **at >= *start && **at < start + 60).count();
+                prop_assert!(within <= limit as usize);
+            }
+        }
+    }
+}

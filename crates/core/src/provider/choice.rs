@@ -1,0 +1,166 @@
+//! Which providers a call may go to: healthy ones by ascending priority, and a reason for each that is left out.
+
+use crate::fault::{Blame, Fault};
+use crate::manifest::ProviderSpec;
+use serde::Serialize;
+use std::fmt;
+
+/// Why a provider is not tried now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Skip {
+    /// It failed too often; its pause lasts.
+    Open {
+        /// Milliseconds until it is tried again.
+        retry_in_ms: u64,
+    },
+    /// Another call tries right now whether it is back.
+    OnTrial,
+    /// Credentials that it cannot do without are not set.
+    NoCredentials {
+        /// The variables.
+        missing: Vec<String>,
+    },
+    /// Its last health check failed.
+    Unhealthy {
+        /// What was found.
+        why: String,
+    },
+    /// What it names is not there.
+    Missing {
+        /// What.
+        what: String,
+    },
+    /// The call as it would be made there is refused.
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// The caller may not use what serves it. Nobody is told more.
+    Hidden,
+    /// It was tried during this call, and failed.
+    Failed {
+        /// With which fault.
+        code: String,
+    },
+}
+
+impl Skip {
+    /// When it may be otherwise, as far as anybody knows.
+    pub fn retry_in_ms(&self) -> Option<u64> {
+        match self {
+            Self::Open { retry_in_ms } => Some(*retry_in_ms),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { retry_in_ms } => {
+                write!(f, "failed too often; next try in {:.1} s", *retry_in_ms as f64 / 1000.0)
+            }
+            Self::OnTrial => f.write_str("another call is trying whether it is back"),
+            Self::NoCredentials { missing } => write!(f, "not set: {}", missing.join(", ")),
+            Self::Unhealthy { why } => write!(f, "its health check failed: {why}"),
+            Self::Missing { what } => write!(f, "{what}"),
+            Self::Refused { why } => write!(f, "{why}"),
+            Self::Hidden => f.write_str("not for this caller"),
+            Self::Failed { code } => write!(f, "failed ({code})"),
+        }
+    }
+}
+
+/// The providers in the order to try them: lower priority first, and as written where it is the same.
+pub fn by_priority(specs: &[ProviderSpec]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..specs.len()).collect();
+    order.sort_by_key(|index| specs[*index].priority);
+    order
+}
+
+/// No provider of a tool can be tried.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{tool}` has no healthy provider{}", listed(skipped))]
+pub struct NoProvider {
+    /// The tool.
+    pub tool: String,
+    /// Each provider and why it is left out.
+    pub skipped: Vec<(String, Skip)>,
+}
+
+/// Providers that the caller may not know of are not named.
+fn listed(skipped: &[(String, Skip)]) -> String {
+    let told: Vec<String> = skipped
+        .iter()
+        .filter(|(_, skip)| *skip != Skip::Hidden)
+        .map(|(id, skip)| format!("`{id}`: {skip}"))
+        .collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join("; ")) }
+}
+
+impl Fault for NoProvider {
+    fn code(&self) -> &'static str {
+        "call.no-healthy-provider"
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::Upstream
+    }
+
+    fn hint(&self) -> Option<String> {
+        let soonest = self.skipped.iter().filter_map(|(_, skip)| skip.retry_in_ms()).min();
+        let lacking = self.skipped.iter().any(|(_, skip)| matches!(skip, Skip::NoCredentials { .. }));
+        match (soonest, lacking) {
+            (Some(wait), _) => Some(format!("call again in {} s", wait.div_ceil(1000).max(1))),
+            (None, true) => Some("set the variables; the file of `env_file` is read again by itself".into()),
+            (None, false) => Some("`toolbooth tools show NAME` tells how its providers stand".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Problem;
+    use crate::manifest::ProviderKind;
+    use std::time::Duration;
+
+    fn spec(id: &str, priority: i64) -> ProviderSpec {
+        ProviderSpec {
+            id: id.into(),
+            kind: ProviderKind::Builtin("demo.echo".into()),
+            priority,
+            health_check_interval: Duration::ZERO,
+            auth: None,
+            arguments: None,
+            result: None,
+        }
+    }
+
+    #[test]
+    fn lower_priority_goes_first_and_equals_stay_as_written() {
+        let specs = [spec("a", 10), spec("b", 0), spec("c", 10), spec("d", -5)];
+        let order: Vec<&str> = by_priority(&specs).into_iter().map(|index| &*specs[index].id).collect();
+        assert_eq!(order, ["d", "b", "a", "c"]);
+    }
+
+    #[test]
+    fn the_fault_names_each_reason_and_the_next_try_but_nothing_hidden() {
+        let fault = NoProvider {
+            tool: "search".into(),
+            skipped: vec![
+                ("mcp:one".into(), Skip::Open { retry_in_ms: 3200 }),
+                ("http:1".into(), Skip::NoCredentials { missing: vec!["KEY".into()] }),
+                ("mcp:secret".into(), Skip::Hidden),
+            ],
+        };
+        let problem = Problem::of(&fault);
+        assert_eq!(
+            problem.message,
+            "`search` has no healthy provider (`mcp:one`: failed too often; next try in 3.2 s; `http:1`: not set: KEY)"
+        );
+        assert_eq!(problem.hint.as_deref(), Some("call again in 4 s"));
+        assert_eq!(problem.code, "call.no-healthy-provider");
+    }
+}

@@ -1,0 +1,295 @@
+//! Attempts: one provider after the other, each as often as is safe, all under one deadline.
+//!
+//! The rule for going on is the same inside a provider and between two: nothing was sent, or nobody would
+//! notice a second time.
+
+use super::value::marked;
+use super::{Instance, ProviderFault};
+use crate::answer::Answer;
+use crate::dispatch::{Deadline, Rounds};
+use crate::engine::Engine;
+use crate::sampling::Line;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use toolbooth_core::call::{Provider, Sealed};
+use toolbooth_core::catalog::Tool;
+use toolbooth_core::fault::{Fault, Problem};
+use toolbooth_core::manifest::Parallel;
+use toolbooth_core::provider::{NoProvider, Skip};
+use toolbooth_core::retry::Repeat;
+use toolbooth_upstream::connection::{Progress, Round};
+use toolbooth_upstream::error::Sent;
+use toolbooth_upstream::peer::Reading;
+use toolbooth_upstream::{CallLink, UpstreamError};
+use toolbooth_wire::codes::INVALID_PARAMS;
+use uuid::Uuid;
+
+/// How a call is to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct Manner {
+    /// The call's id.
+    pub(crate) id: Uuid,
+    /// Answers and state, when this is a later round of an earlier call.
+    pub(crate) round: Round,
+    /// Whether the client wants progress.
+    pub(crate) progress: Progress,
+    /// Who answers a server's questions.
+    pub(crate) rounds: Rounds,
+    /// Whether a long result may be passed on unread.
+    pub(crate) reading: Reading,
+    /// Whether a person has said yes to it.
+    pub(crate) licensed: Licensed,
+}
+
+/// Whether a person has said yes to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Licensed {
+    Yes,
+    No,
+}
+
+/// A number from 0 to 1. Without randomness it is 1: slower, never wrong.
+pub(crate) fn dice() -> f64 {
+    let mut bytes = [0_u8; 4];
+    if getrandom::fill(&mut bytes).is_err() {
+        return 1.0;
+    }
+    f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
+}
+
+/// Whether a call may be made again after a failure.
+fn may_repeat(sent: Sent, repeat: Repeat) -> bool {
+    sent == Sent::No || repeat == Repeat::Harmless
+}
+
+impl Engine {
+    /// Tries a server again after a first failure, as often as is safe and there is time for.
+    pub(crate) async fn try_again(
+        &self,
+        first: UpstreamError,
+        call: &Sealed,
+        provider: &Provider<'_>,
+        manner: &Manner,
+        line: &Line<'_>,
+        mut deadline: Deadline<'_>,
+    ) -> Result<Answer, Problem> {
+        let terms = self.terms().routing.retry.clone();
+        let repeat = Repeat::of(call.tool());
+        let mut error = first;
+        for failures in 1..terms.attempts {
+            if !may_repeat(error.sent(), repeat) || !super::fault::may_pass(&error, failures) {
+                break;
+            }
+            let asked = super::fault::retry_after(&error).unwrap_or_default();
+            let pause = terms.pause(failures, dice()).max(asked);
+            if asked > terms.max || !deadline.leaves(pause) {
+                break;
+            }
+            tracing::debug!(tool = %call.tool().exposed, failures, "a call is tried again in {pause:?}: {error}");
+            tokio::time::sleep(pause).await;
+            let attempt = pin!(self.attempt(call, provider.server, manner, line));
+            match deadline.hold(attempt).await {
+                Ok(answer) => return Ok(marked(answer, None, failures + 1)),
+                Err(other) => error = other,
+            }
+        }
+        Err(Problem::of(&error))
+    }
+
+    /// Has a call served by one of its tool's providers.
+    pub(crate) async fn through_providers(
+        &self,
+        call: &Sealed,
+        manner: Manner,
+        link: &CallLink,
+    ) -> Result<Answer, Problem> {
+        let tool = call.tool();
+        // What a server asks is answered during the call: another round might come to another provider. And
+        // what is to say who served it must be read.
+        let manner = Manner { rounds: Rounds::Driven, reading: Reading::Whole, ..manner };
+        let repeat = Repeat::of(tool);
+        let mut effort =
+            Effort { repeat, deadline: Deadline::of(tool, self.options().max_call, link), attempts: 0 };
+        let mut skipped = Vec::new();
+        let candidates = self.candidates(call, &mut skipped);
+        let mut last: Option<(String, ProviderFault)> = None;
+        for (position, (index, one)) in candidates.iter().enumerate() {
+            let others = &candidates[position + 1..];
+            let next = match others.iter().any(|(_, other)| other.standing(self.routing().now_ms()).is_none())
+            {
+                true => Next::Another,
+                false => Next::Nothing,
+            };
+            match self.try_provider(call, *index, one, &manner, next, &mut effort, link).await {
+                Tried::Served(answer) => return Ok(marked(answer, Some(&one.spec.id), effort.attempts)),
+                Tried::Skipped(skip) => skipped.push((one.spec.id.clone(), skip)),
+                Tried::Failed(fault) => {
+                    let goes_on = may_repeat(fault.sent(), repeat) && effort.deadline.leaves(Duration::ZERO);
+                    let code = fault.problem(&one.spec.id).code;
+                    tracing::info!(
+                        tool = %tool.exposed, provider = %one.spec.id, attempts = effort.attempts,
+                        "provider `{}` did not serve `{}`: {code}", one.spec.id, tool.exposed
+                    );
+                    skipped.push((one.spec.id.clone(), Skip::Failed { code: code.to_owned() }));
+                    last = Some((one.spec.id.clone(), fault));
+                    if !goes_on {
+                        break;
+                    }
+                }
+            }
+        }
+        match last {
+            Some((_, ProviderFault::Rpc(error))) => Ok(Answer::Error(error)),
+            Some((id, fault)) => Err(fault.problem(&id)),
+            None => Err(Problem::of(&NoProvider { tool: tool.exposed.to_string(), skipped })),
+        }
+    }
+
+    /// The providers to try, best first; why each of the others is not. Those still on their way come last.
+    fn candidates(&self, call: &Sealed, skipped: &mut Vec<(String, Skip)>) -> Vec<(usize, Arc<Instance>)> {
+        let tool = call.tool();
+        let providers = self.routing().of(tool);
+        let (mut ready, mut warming) = (Vec::new(), Vec::new());
+        for (index, one) in &providers.ordered {
+            match self.skip(tool, *index, one, call) {
+                Some(skip) => skipped.push((one.spec.id.clone(), skip)),
+                None if self.is_warming(one) => warming.push((*index, one.clone())),
+                None => ready.push((*index, one.clone())),
+            }
+        }
+        ready.append(&mut warming);
+        ready
+    }
+
+    fn skip(&self, tool: &Arc<Tool>, index: usize, one: &Instance, call: &Sealed) -> Option<Skip> {
+        let hidden = self.backing(tool, index, one, call.caller()).err();
+        hidden
+            .or_else(|| {
+                let missing = self.missing(&tool.terms, one);
+                (!missing.is_empty()).then_some(Skip::NoCredentials { missing })
+            })
+            .or_else(|| self.down(one))
+            .or_else(|| one.standing(self.routing().now_ms()))
+    }
+
+    /// Tries one provider: once where another stands ready, else as often as is safe.
+    #[allow(clippy::too_many_arguments, reason = "the stages' values, each of a type of its own")]
+    async fn try_provider(
+        &self,
+        call: &Sealed,
+        index: usize,
+        one: &Arc<Instance>,
+        manner: &Manner,
+        next: Next,
+        effort: &mut Effort<'_>,
+        link: &CallLink,
+    ) -> Tried {
+        let terms = self.terms().routing.retry.clone();
+        let mut failures = 0;
+        loop {
+            let trial = match one.admit(self.routing().now_ms()) {
+                Ok(trial) => trial,
+                Err(skip) => return Tried::Skipped(skip),
+            };
+            effort.attempts += 1;
+            // Where the next may be asked the same without harm, this one gets half of the time that is left.
+            let share = match (next, effort.repeat) {
+                (Next::Another, Repeat::Harmless) => Some(effort.deadline.left() / 2),
+                _ => None,
+            };
+            let serving = pin!(self.in_turn(call, index, one, manner, link));
+            let served = effort.deadline.hold_for(share, serving).await;
+            let fault = match served {
+                Ok(Answer::Error(error)) if error.code != INVALID_PARAMS => ProviderFault::Rpc(error),
+                Ok(answer) => {
+                    trial.succeeded();
+                    return Tried::Served(answer);
+                }
+                Err(fault) => fault,
+            };
+            match fault.is_the_providers() {
+                true => trial.failed(self.routing().now_ms()),
+                false => drop(trial),
+            }
+            failures += 1;
+            let may = may_repeat(fault.sent(), effort.repeat) && fault.may_pass(failures);
+            let asked = fault.retry_after().unwrap_or_default();
+            let pause = terms.pause(failures, dice()).max(asked);
+            let again = may && next == Next::Nothing && failures < terms.attempts;
+            if !again || asked > terms.max || !effort.deadline.leaves(pause) {
+                return Tried::Failed(fault);
+            }
+            tokio::time::sleep(pause).await;
+            if one.standing(self.routing().now_ms()).is_some() {
+                return Tried::Failed(fault);
+            }
+        }
+    }
+
+    /// Serves a call when its turn has come, where calls of the tool may not overlap.
+    async fn in_turn(
+        &self,
+        call: &Sealed,
+        index: usize,
+        one: &Arc<Instance>,
+        manner: &Manner,
+        link: &CallLink,
+    ) -> Result<Answer, ProviderFault> {
+        let tool = call.tool();
+        let _turn = match tool.terms.parallel {
+            Parallel::OneAtATime => {
+                let room = self.terms().routing.queue;
+                Some(one.turns.take(&tool.exposed, room).await.map_err(ProviderFault::Other)?)
+            }
+            Parallel::Allowed | Parallel::Unsaid => None,
+        };
+        self.serve(call, index, one, manner, link).await
+    }
+}
+
+/// Whether another provider stands ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Another,
+    Nothing,
+}
+
+/// What is left of a call's time and luck.
+struct Effort<'a> {
+    repeat: Repeat,
+    deadline: Deadline<'a>,
+    attempts: u32,
+}
+
+/// What came of a provider.
+enum Tried {
+    Served(Answer),
+    Skipped(Skip),
+    Failed(ProviderFault),
+}
+
+/// A timeout, for whoever waits under a deadline.
+pub(crate) trait Overdue {
+    /// It took too long.
+    fn overdue(server: &str, after: Duration) -> Self;
+}
+
+impl Overdue for UpstreamError {
+    fn overdue(server: &str, after: Duration) -> Self {
+        Self::Timeout { server: server.to_owned(), after }
+    }
+}
+
+impl Overdue for ProviderFault {
+    fn overdue(server: &str, after: Duration) -> Self {
+        Self::Upstream(UpstreamError::overdue(server, after))
+    }
+}
+
+impl Overdue for Problem {
+    fn overdue(server: &str, after: Duration) -> Self {
+        let error: &dyn Fault = &UpstreamError::overdue(server, after);
+        Self::of(error)
+    }
+}
