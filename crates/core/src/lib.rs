@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod compliance;
 pub mod consent;
 pub mod cursor;
+pub mod dead_letter;
 pub mod effects;
 pub mod fault;
 pub mod file;

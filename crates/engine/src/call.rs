@@ -5,6 +5,7 @@
 //! approved is the same call again, walking every stage with a licence.
 
 use crate::answer::Answer;
+use crate::dead_letters::Undelivered;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
 use crate::held::Asked;
@@ -39,8 +40,7 @@ impl Engine {
     pub async fn call(self: &Arc<Self>, request: CallRequest, link: &CallLink) -> Result<Answer, Problem> {
         let mut run = Run::open(self, &request.incoming);
         let answer = self.walk(request, &mut run, link).await;
-        run.close(&answer).await;
-        answer
+        run.close(answer).await
     }
 
     /// The stages. Whatever ends a call ends it here, so that it is recorded in one place.
@@ -83,8 +83,11 @@ impl Engine {
         let reading = if is_read { Reading::Whole } else { reading };
         let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
         run.sealed(&sealed).await?;
-        let answer = self.dispatch(&sealed, &providers, round, progress, rounds, reading, link).await?;
-        let answer = self.shape(&sealed, run.id(), answer, link).await?;
+        let answer = self.dispatch(&sealed, &providers, round, progress, rounds, reading, link).await;
+        let answer = answer.map_err(|undelivered| run.failed(&sealed, *undelivered))?;
+        let answer = self.shape(&sealed, run.id(), answer, link).await;
+        let answer =
+            answer.map_err(|problem| run.failed(&sealed, *Undelivered::after_answer(&sealed, problem)))?;
         Ok(answer.warning(sealed.warnings()).warning(run.warnings()))
     }
 }

@@ -1,6 +1,7 @@
 //! Stage 8, dispatch: one deadline over all attempts, rounds and providers.
 
 use crate::answer::{Answer, ResultKind, ResultLook};
+use crate::dead_letters::Undelivered;
 use crate::engine::Engine;
 use crate::sampling::{Helped, Line};
 use crate::terms::Inspecting;
@@ -43,9 +44,9 @@ impl Engine {
         rounds: Rounds,
         reading: Reading,
         link: &CallLink,
-    ) -> Result<Answer, Problem> {
+    ) -> Result<Answer, Box<Undelivered>> {
         if call.tool().server.is_own() {
-            return Box::pin(self.run_own(call)).await;
+            return Box::pin(self.run_own(call)).await.map_err(Undelivered::untried);
         }
         if self.terms().results.inspecting == Inspecting::Yes {
             link.read_updates();
@@ -54,16 +55,22 @@ impl Engine {
         let line = helped.as_ref().map_or_else(|| Line::plain(call, link), Helped::line);
         let mut last = None;
         for provider in providers {
+            let began = std::time::Instant::now();
             // Pinned here: handed on by value, the whole attempt would be copied at every step.
             let attempt = pin!(self.attempt(call, provider, round.clone(), progress, rounds, reading, &line));
             match self.within_deadline(&call.tool().server, link, attempt).await {
                 Ok(answer) => return Ok(answer),
                 // Another provider may serve only what no provider has seen.
-                Err(error) if error.sent() == Sent::No => last = Some(error),
-                Err(error) => return Err(Problem::of(&error)),
+                Err(error) => {
+                    let failed = Undelivered::then(last.take(), provider.server.as_str(), &error, began);
+                    if failed.sent == Sent::Maybe {
+                        return Err(failed);
+                    }
+                    last = Some(failed);
+                }
             }
         }
-        Err(last.map_or_else(|| no_provider(call), |error| Problem::of(&error)))
+        Err(last.unwrap_or_else(|| Undelivered::untried(no_provider(call))))
     }
 
     #[allow(clippy::too_many_arguments, reason = "the stages' values, each of a type of its own")]

@@ -2,6 +2,7 @@
 
 use crate::cached;
 use crate::changes::Change;
+use crate::dead_letters::LetterRoom;
 use crate::files::{FileRoom, Files, Grant};
 use crate::keeper::{CatalogKeeper, Part};
 use crate::memory::Memory;
@@ -28,6 +29,7 @@ use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::sampling::DayBook;
+use toolbooth_core::secret::SecretText;
 use toolbooth_store::{Store, StoreError};
 use toolbooth_upstream::open::Surroundings;
 use toolbooth_upstream::{Context, ServerEvent, ServerState, Start, Supervised, UpstreamError};
@@ -45,6 +47,8 @@ pub struct Options {
     pub naming: Naming,
     /// The longest a call may take, whatever its server says.
     pub max_call: Duration,
+    /// The key that arguments of dead letters are encrypted with; one that the store keeps, where absent.
+    pub letter_key: Option<SecretText>,
 }
 
 /// A server as the engine holds it.
@@ -92,6 +96,7 @@ pub struct Engine {
     tally: Arc<Tally>,
     states: States,
     parking: ParkingLot,
+    letters: LetterRoom,
     pub(crate) subscriptions: Subscriptions,
     own_seats: Seats,
     /// One reload at a time.
@@ -140,6 +145,7 @@ impl Engine {
             events,
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
         };
+        let letters = LetterRoom::new(options.letter_key.clone());
         let engine = Arc::new(Self {
             options,
             store,
@@ -160,6 +166,7 @@ impl Engine {
             tally: Arc::default(),
             states: States::new(&key),
             parking: ParkingLot::default(),
+            letters,
             subscriptions: Subscriptions::default(),
             own_seats: Seats::default(),
             applying: Mutex::new(()),
@@ -357,6 +364,10 @@ impl Engine {
     /// Calls that wait for their client to come back.
     pub fn parking(&self) -> &ParkingLot {
         &self.parking
+    }
+
+    pub(crate) fn letters(&self) -> &LetterRoom {
+        &self.letters
     }
 
     /// The terms calls are made on.

@@ -8,6 +8,7 @@ mod cached;
 pub mod call;
 pub mod changes;
 mod clock;
+pub mod dead_letters;
 mod dispatch;
 pub mod engine;
 pub mod files;
@@ -37,6 +38,7 @@ mod waiting_room;
 pub use answer::{Answer, ResultFacts};
 pub use call::CallRequest;
 pub use changes::Change;
+pub use dead_letters::{Insisting, LetterTerms, Replayed};
 pub use dispatch::Rounds;
 pub use engine::{Engine, Options};
 pub use files::{FileProblem, FileQuery, FileRoom, FileTerms, Files, NewFile};
@@ -50,4 +52,6 @@ pub use sampling::Sampler;
 pub use subscriptions::SubscribeError;
 pub use terms::{Audited, Inspecting, ResultTerms, Terms};
 pub use tokens::{MadeToken, NewToken};
-pub use toolbooth_store::{AuditFilter, HeldFilter, MAX_AUDIT_PAGE, MAX_FILES_PAGE, MAX_HELD_PAGE};
+pub use toolbooth_store::{
+    AuditFilter, HeldFilter, LetterFilter, MAX_AUDIT_PAGE, MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE,
+};

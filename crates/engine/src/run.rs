@@ -3,6 +3,7 @@
 
 use crate::answer::Answer;
 use crate::clock::now_ms;
+use crate::dead_letters::{Agreed, Lost, Undelivered};
 use crate::engine::Engine;
 use crate::files::Grant;
 use crate::held::Approved;
@@ -39,6 +40,8 @@ pub(crate) struct Run {
     warnings: Vec<Warning>,
     /// Files that the call may fetch as long as it runs.
     grant: Option<Grant>,
+    /// What a dead letter is written from, once the call has failed.
+    lost: Option<Box<Lost>>,
     closed: bool,
 }
 
@@ -68,6 +71,7 @@ impl Run {
             held: Vec::new(),
             warnings: Vec::new(),
             grant: None,
+            lost: None,
             closed: false,
         }
     }
@@ -168,11 +172,36 @@ impl Run {
         Ok(())
     }
 
-    /// Notes how the call ended.
-    pub(crate) fn close(
-        mut self,
-        answer: &Result<Answer, Problem>,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    /// Notes that this is the call of a dead letter, made again at somebody's request.
+    pub(crate) fn asked_for_by(&mut self, by: Option<&str>) {
+        if let Some(entry) = &mut self.entry {
+            entry.by = by.map(Into::into);
+        }
+    }
+
+    /// Notes that a call that was accepted came to nothing; what its caller is told.
+    pub(crate) fn failed(&mut self, sealed: &Sealed, undelivered: Undelivered) -> Problem {
+        let (lost, problem) = Lost::of(sealed, undelivered);
+        self.lost = lost;
+        problem
+    }
+
+    /// What a dead letter would be written from; nobody else writes it then.
+    pub(crate) fn take_lost(&mut self) -> Option<Box<Lost>> {
+        self.lost.take()
+    }
+
+    /// Notes how the call ended. What came to nothing is on disk as a dead letter before anybody is told.
+    pub(crate) async fn close(mut self, mut answer: Result<Answer, Problem>) -> Result<Answer, Problem> {
+        if let (Err(problem), Some(lost)) = (&mut answer, self.lost.take()) {
+            let agreed = if self.licences > 0 { Agreed::ByPerson } else { Agreed::Unasked };
+            Box::pin(self.engine.keep_letter(*lost, self.id, agreed, problem)).await;
+        }
+        self.ended(&answer).await;
+        answer
+    }
+
+    fn ended(mut self, answer: &Result<Answer, Problem>) -> impl Future<Output = ()> + Send + use<> {
         self.closed = true;
         self.engine.tally().count(answer, self.started.elapsed());
         let end = End::of(answer);
@@ -237,6 +266,7 @@ impl Drop for Run {
             held: std::mem::take(&mut self.held),
             warnings: Vec::new(),
             grant: None,
+            lost: None,
             closed: true,
         };
         runtime.spawn(async move {

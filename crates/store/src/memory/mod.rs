@@ -4,6 +4,7 @@ mod audit;
 mod consents;
 mod files;
 mod held;
+mod letters;
 mod tokens;
 
 use crate::audit::AuditFilter;
@@ -17,6 +18,7 @@ use audit::Audit;
 use consents::Consents;
 use files::Files;
 use held::Held;
+use letters::Letters;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,6 +53,7 @@ struct State {
     nonces: HashMap<Vec<u8>, i64>,
     tokens: Tokens,
     held: Held,
+    letters: Letters,
     consents: Consents,
     files: Files,
     audit: Audit,
@@ -423,6 +426,7 @@ impl Store for MemoryStore {
             state.drop_surplus(self.retention.max_rows);
             state.tokens.purge(horizon_ms);
             state.held.purge(horizon_ms);
+            state.letters.purge(now_ms);
             state.consents.purge(now_ms);
             state.files.purge(now_ms);
             state.audit.purge(self.retention.audit, now_ms);

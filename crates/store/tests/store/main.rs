@@ -10,6 +10,7 @@ mod crash_held;
 mod file_rows;
 mod files;
 mod held;
+mod letters;
 mod sample;
 mod speed;
 mod tamper;

@@ -175,6 +175,7 @@ async fn sweep(door: Arc<Door>, stop: CancellationToken) {
             _ = often.tick() => {
                 door.sweep();
                 door.engine.sweep_held().await;
+                door.engine.replay_due().await;
             }
             _ = seldom.tick() => door.engine.purge().await,
         }
