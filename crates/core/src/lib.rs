@@ -13,6 +13,7 @@ pub mod dead_letter;
 pub mod effects;
 pub mod fault;
 pub mod file;
+pub mod health;
 pub mod held;
 pub mod json;
 pub mod names;

@@ -4,6 +4,7 @@ use crate::cached;
 use crate::changes::Change;
 use crate::dead_letters::LetterRoom;
 use crate::files::{FileRoom, Files, Grant};
+use crate::health::Health;
 use crate::keeper::{CatalogKeeper, Part};
 use crate::memory::Memory;
 use crate::newcomers::Newcomers;
@@ -97,6 +98,7 @@ pub struct Engine {
     states: States,
     parking: ParkingLot,
     letters: LetterRoom,
+    health: Health,
     pub(crate) subscriptions: Subscriptions,
     own_seats: Seats,
     /// One reload at a time.
@@ -145,6 +147,7 @@ impl Engine {
             events,
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
         };
+        let health = Health::load(&*store).await?;
         let letters = LetterRoom::new(options.letter_key.clone());
         let engine = Arc::new(Self {
             options,
@@ -167,6 +170,7 @@ impl Engine {
             states: States::new(&key),
             parking: ParkingLot::default(),
             letters,
+            health,
             subscriptions: Subscriptions::default(),
             own_seats: Seats::default(),
             applying: Mutex::new(()),
@@ -366,6 +370,11 @@ impl Engine {
         &self.parking
     }
 
+    /// How calls ended lately, by tool and by provider.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
     pub(crate) fn letters(&self) -> &LetterRoom {
         &self.letters
     }
@@ -452,6 +461,7 @@ impl Engine {
             Managed::Idle(_) => None,
         });
         futures_util::future::join_all(stopping).await;
+        self.save_health().await;
         let _ = self.store.flush().await;
         self.store.close().await;
     }

@@ -223,7 +223,6 @@ impl Letter {
             persona: self.persona.as_deref().map(Into::into),
             server: Some(self.server.shared()),
             tool: Some(self.tool.as_str().into()),
-            code: Some(self.error_code.as_str().into()),
             arguments_preview: Some(self.arguments_preview.as_str().into()),
             arguments_sha256: Some(self.arguments_sha256),
             ..AuditEntry::new(at_ms, "dead_letter", &self.user, outcome)

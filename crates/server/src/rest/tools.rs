@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolbooth_core::catalog::{Lookup, Tool};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::health::HealthView;
 use toolbooth_core::json::RawJson;
 
 /// A tool as REST shows it.
@@ -31,6 +32,9 @@ pub struct ToolView {
     /// The whole definition clients see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub definition: Option<RawJson>,
+    /// How its calls ended lately; absent where it was never called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthView>,
 }
 
 enum Detail {
@@ -48,6 +52,7 @@ fn view(tool: &Tool, detail: &Detail) -> ToolView {
         description: tool.description(),
         parameters: full.then(|| tool.input_schema()),
         definition: full.then(|| tool.definition.clone()),
+        health: None,
     }
 }
 
@@ -104,7 +109,10 @@ pub async fn show(
     let gathered = rest.door.engine.gathered_for_tool(&name, &caller).await;
     let catalog = rest.door.engine.catalog();
     match catalog.tool(&name, &caller) {
-        Lookup::Found(tool) => Ok(Json(view(tool, &Detail::Full))),
+        Lookup::Found(tool) => {
+            let health = rest.door.engine.health().of_tool(tool, &caller);
+            Ok(Json(ToolView { health, ..view(tool, &Detail::Full) }))
+        }
         Lookup::Unknown => {
             let unknown = Problem {
                 code: "tool.unknown",

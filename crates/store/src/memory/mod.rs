@@ -3,6 +3,7 @@
 mod audit;
 mod consents;
 mod files;
+mod health;
 mod held;
 mod letters;
 mod tokens;
@@ -17,6 +18,7 @@ use async_trait::async_trait;
 use audit::Audit;
 use consents::Consents;
 use files::Files;
+use health::Health;
 use held::Held;
 use letters::Letters;
 use std::collections::hash_map::Entry;
@@ -54,6 +56,7 @@ struct State {
     tokens: Tokens,
     held: Held,
     letters: Letters,
+    health: Health,
     consents: Consents,
     files: Files,
     audit: Audit,
@@ -427,6 +430,7 @@ impl Store for MemoryStore {
             state.tokens.purge(horizon_ms);
             state.held.purge(horizon_ms);
             state.letters.purge(now_ms);
+            state.health.purge(now_ms);
             state.consents.purge(now_ms);
             state.files.purge(now_ms);
             state.audit.purge(self.retention.audit, now_ms);

@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod consents;
 pub(crate) mod files;
+pub(crate) mod health;
 pub(crate) mod held;
 pub(crate) mod letters;
 pub(crate) mod tokens;

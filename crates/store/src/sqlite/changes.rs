@@ -3,7 +3,8 @@
 use super::audit::Ledger;
 use super::held::Sweep;
 use super::writer::PURGE_CHUNK;
-use super::{consents, files, held, letters, plans, rows, tokens};
+use super::{consents, files, health, held, letters, plans, rows, tokens};
+use crate::health::HealthRow;
 use crate::held::{Contest, Step};
 use crate::letters::LetterContest;
 use crate::limits::AuditRetention;
@@ -53,6 +54,7 @@ pub(super) enum Change {
         sweep: Sweep,
         at_ms: i64,
     },
+    SaveHealth(Vec<HealthRow>),
     AddLetter(Box<Letter>),
     MoveLetter {
         id: Uuid,
@@ -157,6 +159,7 @@ pub(super) async fn write(
             return held::step(connection, id, step, audit.map(|entry| *entry), notes).await;
         }
         Change::Sweep { sweep, at_ms } => return held::sweep(connection, sweep, at_ms, notes).await,
+        Change::SaveHealth(rows) => return health::save(connection, rows).await,
         Change::AddLetter(letter) => return letters::add(connection, *letter).await,
         Change::MoveLetter { id, step, at_ms, audit } => {
             let audit = audit.map(|entry| *entry);

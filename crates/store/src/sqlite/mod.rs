@@ -5,6 +5,7 @@ mod changes;
 mod consents;
 mod file;
 mod files;
+mod health;
 mod held;
 mod letters;
 mod lock;
@@ -16,6 +17,7 @@ mod writer;
 
 use crate::audit::AuditFilter;
 use crate::files::FileFilter;
+use crate::health::HEALTH_MS;
 use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Page, Step, narrowest};
 use crate::letters::{ENDED_LETTER_MS, MAX_LETTERS, OPEN_LETTER_MS};
 use crate::limits::{
@@ -411,6 +413,7 @@ impl Store for SqliteStore {
             (sql::letters::PURGE_ENDED_LETTERS, now_ms.saturating_sub(ENDED_LETTER_MS)),
             (sql::letters::PURGE_OPEN_LETTERS, now_ms.saturating_sub(OPEN_LETTER_MS)),
             (sql::letters::PURGE_SURPLUS_LETTERS, i64::from(MAX_LETTERS)),
+            (sql::health::PURGE_HEALTH, now_ms.saturating_sub(HEALTH_MS)),
             (sql::consents::PURGE_CONSENTS, now_ms),
             (sql::files::PURGE_GRANTS, now_ms),
             (sql::PURGE_SURPLUS_CALLS, i64::from(self.retention.max_rows)),

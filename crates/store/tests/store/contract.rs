@@ -3,6 +3,7 @@
 use crate::audit::*;
 use crate::consents::*;
 use crate::file_rows::*;
+use crate::health::*;
 use crate::held::*;
 use crate::letters::*;
 use crate::sample::{discovery, intent, outcome, server};
@@ -101,6 +102,8 @@ contract! {
     due_letters_come_in_order
     interrupted_replays_are_found_again
     letters_are_bounded_and_forgotten
+    windows_are_replaced_and_forgotten
+    unfit_windows_are_refused_and_nothing_is_written
     an_empty_audit_is_good
     audit_rows_come_back_as_they_went_in
     odd_audit_entries_are_made_to_fit

@@ -9,6 +9,7 @@ mod crash;
 mod crash_held;
 mod file_rows;
 mod files;
+mod health;
 mod held;
 mod letters;
 mod sample;

@@ -168,6 +168,7 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
 /// Puts away what nobody needs any more.
 async fn sweep(door: Arc<Door>, stop: CancellationToken) {
     let mut often = tokio::time::interval(Duration::from_secs(10));
+    let mut now_and_then = tokio::time::interval(Duration::from_secs(3));
     let mut seldom = tokio::time::interval(Duration::from_secs(600));
     loop {
         tokio::select! {
@@ -177,6 +178,7 @@ async fn sweep(door: Arc<Door>, stop: CancellationToken) {
                 door.engine.sweep_held().await;
                 door.engine.replay_due().await;
             }
+            _ = now_and_then.tick() => door.engine.save_health().await,
             _ = seldom.tick() => door.engine.purge().await,
         }
     }
