@@ -89,10 +89,35 @@ mod tests {
     use std::path::Path;
 
     /// The first words of codes.
-    const AREAS: [&str; 27] = [
-        "approval", "auth", "blobs", "call", "config", "connect", "consent", "file", "gateway", "import",
-        "listen", "llm", "oauth", "persona", "plan", "prompt", "request", "resource", "sampling", "serve",
-        "server", "stdio", "store", "token", "tool", "trust", "usage",
+    const AREAS: [&str; 28] = [
+        "approval",
+        "auth",
+        "blobs",
+        "call",
+        "config",
+        "connect",
+        "consent",
+        "dead-letter",
+        "file",
+        "gateway",
+        "import",
+        "listen",
+        "llm",
+        "oauth",
+        "persona",
+        "plan",
+        "prompt",
+        "request",
+        "resource",
+        "sampling",
+        "serve",
+        "server",
+        "stdio",
+        "store",
+        "token",
+        "tool",
+        "trust",
+        "usage",
     ];
 
     /// Texts that look like codes: files and settings.

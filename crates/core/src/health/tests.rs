@@ -86,7 +86,7 @@ fn names_beyond_the_bound_share_a_slice() {
 
 #[test]
 fn a_call_takes_sixteen_bytes() {
-    assert_eq!(std::mem::size_of::<Kept>(), 16);
+    assert_eq!(size_of::<Kept>(), 16);
     for text in [
         "",
         "{}",
@@ -126,8 +126,8 @@ proptest! {
         }
         now_ms += later;
         // What is read back is the same.
-        let text = window.to_text();
-        prop_assert_eq!(Window::from_text(&text).as_ref(), Some(&window));
+        let read = Window::from_text(&window.to_text());
+        prop_assert_eq!(read.as_ref(), Some(&window));
         let skipped = all.len().saturating_sub(MAX_SAMPLES);
         let model: Vec<_> =
             all[skipped..].iter().filter(|call| now_ms - call.at_ms <= SPAN_MS).collect();
