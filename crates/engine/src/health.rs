@@ -100,19 +100,23 @@ impl Shards {
     /// What was recorded since the last time, as rows to keep.
     fn news(&self, subject: &str, saved_ms: i64, rows: &mut Vec<HealthRow>) {
         for shard in &self.shards {
+            // Copied under the lock, written out after it: calls wait for the copy only.
+            let mut news = Vec::new();
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             for (server, names) in shard.iter_mut() {
                 for (name, watched) in names.iter_mut().filter(|(_, watched)| watched.is_new) {
                     watched.is_new = false;
-                    rows.push(HealthRow {
-                        subject: subject.to_owned(),
-                        server: server.to_string(),
-                        name: name.to_string(),
-                        saved_ms,
-                        window: watched.window.to_text(),
-                    });
+                    news.push((server.to_string(), name.to_string(), watched.window.clone()));
                 }
             }
+            drop(shard);
+            rows.extend(news.into_iter().map(|(server, name, window)| HealthRow {
+                subject: subject.to_owned(),
+                server,
+                name,
+                saved_ms,
+                window: window.to_text(),
+            }));
         }
     }
 
