@@ -110,6 +110,8 @@ pub enum Command {
     Approvals(commands::approvals::ApprovalsArguments),
     /// Queue calls, read them, and run them in order.
     Plan(commands::plan::PlanArguments),
+    /// Calls that failed for good: look at them, make them again, or give them up.
+    DeadLetters(commands::dead_letters::DeadLettersArguments),
     /// Upload files, list, fetch and remove them.
     Files(commands::files::FilesArguments),
     /// Show and check the record of calls and decisions.

@@ -222,7 +222,11 @@ pub async fn engine_of(
     address: Option<SocketAddr>,
 ) -> Result<Arc<Engine>, Problem> {
     let settings = &loaded.settings;
-    let options = Options { naming: naming(settings), max_call: settings.limits.max_call_seconds };
+    let options = Options {
+        naming: naming(settings),
+        max_call: settings.limits.max_call_seconds,
+        letter_key: settings.dead_letters.key.clone(),
+    };
     let terms = terms::terms(settings)?;
     let room = room::room(settings, sources, address)?;
     let engine = Engine::start(options, terms, store, room, surroundings(settings, sources), plans).await?;

@@ -12,7 +12,9 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::result::Budget;
 use toolbooth_core::retry::{Jitter, RetryTerms};
 use toolbooth_core::sampling::{self, SamplingTerms};
-use toolbooth_engine::{Assistant, Audited, Inspecting, ResultTerms, RoutingTerms, Sampler, Terms};
+use toolbooth_engine::{
+    Assistant, Audited, Inspecting, LetterTerms, ResultTerms, RoutingTerms, Sampler, Terms,
+};
 use toolbooth_upstream::llm::Llm;
 
 /// The terms that the settings name.
@@ -59,6 +61,10 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
             max_artifacts: usize::try_from(settings.limits.artifacts).unwrap_or(usize::MAX),
             max_artifact_bytes: settings.limits.artifact_bytes,
             iframe_hosts: settings.display.iframe_hosts.clone(),
+        },
+        letters: LetterTerms {
+            max_replays: settings.dead_letters.max_replays,
+            schedule_seconds: settings.dead_letters.schedule_seconds.iter().take(32).copied().collect(),
         },
         sampler: sampler(settings)?,
         routing: routing(settings)?,

@@ -88,16 +88,17 @@ fn doors(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
 fn keys(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
     let keys = [
         (["files", "key"].as_slice(), &settings.files.key),
+        (["dead_letters", "key"].as_slice(), &settings.dead_letters.key),
         (["auth", "header", "secret"].as_slice(), &settings.auth.header.secret),
     ];
     for (path, key) in keys {
         let Some(value) = key.as_ref().map(|key| key.expose().to_ascii_lowercase()) else { continue };
         let key = path.join(".");
-        let signing = path[0] == "files";
+        let is_ours = path[0] != "auth";
         if PLACEHOLDERS.iter().any(|word| value.contains(word)) {
             let finding = Finding::error("config.weak-key", format!("`{key}` still holds a placeholder"));
             fail(desk, merged, path, finding.hint("make one: `openssl rand -hex 32`"));
-        } else if signing && value.len() < MIN_KEY {
+        } else if is_ours && value.len() < MIN_KEY {
             let finding =
                 Finding::error("config.weak-key", format!("`{key}` is shorter than {MIN_KEY} characters"));
             fail(desk, merged, path, finding.hint("make one: `openssl rand -hex 32`"));

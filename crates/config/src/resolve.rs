@@ -28,7 +28,7 @@ pub(crate) struct Resolved {
 }
 
 /// Settings that protect: with an error in one of these, going on with a default would open a door.
-const PROTECTIVE: [&str; 16] = [
+const PROTECTIVE: [&str; 17] = [
     "listen",
     "data_dir",
     "store",
@@ -39,6 +39,7 @@ const PROTECTIVE: [&str; 16] = [
     "policy",
     "approval",
     "files",
+    "dead_letters",
     "compliance",
     "allow_tools",
     "deny_tools",

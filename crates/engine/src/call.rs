@@ -5,6 +5,7 @@
 //! approved is the same call again, walking every stage with a licence.
 
 use crate::answer::Answer;
+use crate::dead_letters::Undelivered;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
 use crate::held::Asked;
@@ -40,8 +41,7 @@ impl Engine {
     pub async fn call(self: &Arc<Self>, request: CallRequest, link: &CallLink) -> Result<Answer, Problem> {
         let mut run = Run::open(self, &request.incoming);
         let answer = self.walk(request, &mut run, link).await;
-        run.close(&answer).await;
-        answer
+        run.close(answer).await
     }
 
     /// The stages. Whatever ends a call ends it here, so that it is recorded in one place.
@@ -86,8 +86,11 @@ impl Engine {
         run.sealed(&sealed).await?;
         let licensed = if run.is_licensed() { Licensed::Yes } else { Licensed::No };
         let manner = Manner { id: run.id(), round, progress, rounds, reading, licensed };
-        let answer = self.dispatch(&sealed, route(&sealed), manner, link).await?;
-        let answer = self.shape(&sealed, run.id(), answer, link).await?;
+        let answer = self.dispatch(&sealed, route(&sealed), manner, link).await;
+        let answer = answer.map_err(|undelivered| run.failed(&sealed, *undelivered))?;
+        let answer = self.shape(&sealed, run.id(), answer, link).await;
+        let answer =
+            answer.map_err(|problem| run.failed(&sealed, *Undelivered::after_answer(&sealed, problem)))?;
         Ok(answer.warning(sealed.warnings()).warning(run.warnings()))
     }
 }

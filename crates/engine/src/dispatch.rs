@@ -1,6 +1,7 @@
 //! Stage 8, dispatch: one deadline over all attempts, rounds and providers.
 
 use crate::answer::{Answer, ResultKind, ResultLook};
+use crate::dead_letters::Undelivered;
 use crate::engine::Engine;
 use crate::routing::{Manner, Overdue};
 use crate::sampling::{Helped, Line};
@@ -41,14 +42,18 @@ impl Engine {
         route: Route<'_>,
         manner: Manner,
         link: &CallLink,
-    ) -> Result<Answer, Problem> {
+    ) -> Result<Answer, Box<Undelivered>> {
         if self.terms().results.inspecting == Inspecting::Yes {
             link.read_updates();
         }
         let provider = match route {
             Route::Providers(_) => return Box::pin(self.through_providers(call, manner, link)).await,
-            Route::Server(_) if call.tool().server.is_own() => return Box::pin(self.run_own(call)).await,
-            Route::Server(_) if call.tool().server.is_virtual() => return Err(no_provider(call)),
+            Route::Server(_) if call.tool().server.is_own() => {
+                return Box::pin(self.run_own(call)).await.map_err(Undelivered::untried);
+            }
+            Route::Server(_) if call.tool().server.is_virtual() => {
+                return Err(Undelivered::untried(no_provider(call)));
+            }
             Route::Server(provider) => provider,
         };
         let helped = self.helped(call, link);
@@ -56,13 +61,20 @@ impl Engine {
         let mut deadline = Deadline::of(call.tool(), self.options().max_call, link);
         let _turn = match call.tool().terms.parallel {
             Parallel::Allowed | Parallel::Unsaid => None,
-            Parallel::OneAtATime => Some(Box::pin(self.turn(call.tool(), &mut deadline)).await?),
+            Parallel::OneAtATime => {
+                let turn = Box::pin(self.turn(call.tool(), &mut deadline)).await;
+                Some(turn.map_err(Undelivered::untried)?)
+            }
         };
+        let began = std::time::Instant::now();
         // Pinned here: handed on by value, the whole attempt would be copied at every step.
         let attempt = pin!(self.attempt(call, provider.server, &manner, &line));
         match deadline.hold(attempt).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Box::pin(self.try_again(error, call, &provider, &manner, &line, deadline)).await,
+            Err(error) => {
+                let failed = Undelivered::on_server(None, provider.server, &error, began);
+                Box::pin(self.try_again(error, failed, call, &provider, &manner, &line, deadline)).await
+            }
         }
     }
 

@@ -2,7 +2,9 @@
 
 use crate::cached;
 use crate::changes::Change;
+use crate::dead_letters::LetterRoom;
 use crate::files::{FileRoom, Files, Grant};
+use crate::health::Health;
 use crate::keeper::{CatalogKeeper, Part};
 use crate::manifests::ManifestState;
 use crate::memory::Memory;
@@ -30,6 +32,7 @@ use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::sampling::DayBook;
+use toolbooth_core::secret::SecretText;
 use toolbooth_store::{Store, StoreError};
 use toolbooth_upstream::open::Surroundings;
 use toolbooth_upstream::{Context, ServerEvent, ServerState, Start, Supervised, UpstreamError};
@@ -50,6 +53,8 @@ pub struct Options {
     pub naming: Naming,
     /// The longest a call may take, whatever its server says.
     pub max_call: Duration,
+    /// The key that arguments of dead letters are encrypted with; one that the store keeps, where absent.
+    pub letter_key: Option<SecretText>,
 }
 
 /// A server as the engine holds it.
@@ -100,6 +105,8 @@ pub struct Engine {
     tally: Arc<Tally>,
     states: States,
     parking: ParkingLot,
+    letters: LetterRoom,
+    health: Health,
     pub(crate) subscriptions: Subscriptions,
     own_seats: Seats,
     /// One reload at a time.
@@ -148,6 +155,8 @@ impl Engine {
             events,
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
         };
+        let health = Health::load(&*store).await?;
+        let letters = LetterRoom::new(options.letter_key.clone());
         let engine = Arc::new_cyclic(|itself| Self {
             options,
             store,
@@ -171,6 +180,8 @@ impl Engine {
             tally: Arc::default(),
             states: States::new(&key),
             parking: ParkingLot::default(),
+            letters,
+            health,
             subscriptions: Subscriptions::default(),
             own_seats: Seats::default(),
             applying: Mutex::new(()),
@@ -375,6 +386,15 @@ impl Engine {
         &self.parking
     }
 
+    /// How calls ended lately, by tool and by provider.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    pub(crate) fn letters(&self) -> &LetterRoom {
+        &self.letters
+    }
+
     /// The terms calls are made on.
     pub fn terms(&self) -> arc_swap::Guard<Arc<Terms>> {
         self.terms.load()
@@ -470,6 +490,7 @@ impl Engine {
             Managed::Idle(_) => None,
         });
         futures_util::future::join_all(stopping).await;
+        self.save_health().await;
         let _ = self.store.flush().await;
         self.store.close().await;
     }

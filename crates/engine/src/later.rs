@@ -59,8 +59,7 @@ impl Engine {
             patience: None,
         };
         let answer = self.walk(request, &mut run, &CallLink::silent()).await;
-        run.close(&answer).await;
-        answer
+        run.close(answer).await
     }
 
     /// Runs an approved call for which nobody waits.
@@ -128,6 +127,7 @@ impl Engine {
             }
             Err(error) => tracing::error!("calls of before could not be looked through: {error}"),
         }
+        self.take_over_letters().await;
         self.files().take_over().await;
         self.sweep_held().await;
         let filter = HeldFilter {

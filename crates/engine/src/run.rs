@@ -3,14 +3,18 @@
 
 use crate::answer::Answer;
 use crate::clock::now_ms;
+use crate::dead_letters::{Agreed, Lost, Undelivered};
 use crate::engine::Engine;
 use crate::files::Grant;
+use crate::health::{CallSample, as_provider, ending_of};
 use crate::held::Approved;
 use crate::terms::Audited;
 use std::sync::Arc;
 use std::time::Instant;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
+use toolbooth_core::caller::Caller;
+use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldOutcome};
 use toolbooth_core::json::RawJson;
@@ -39,6 +43,10 @@ pub(crate) struct Run {
     warnings: Vec<Warning>,
     /// Files that the call may fetch as long as it runs.
     grant: Option<Grant>,
+    /// What was sent, and since when.
+    sent: Option<SentCall>,
+    /// What a dead letter is written from, once the call has failed.
+    lost: Option<Box<Lost>>,
     closed: bool,
 }
 
@@ -68,6 +76,8 @@ impl Run {
             held: Vec::new(),
             warnings: Vec::new(),
             grant: None,
+            sent: None,
+            lost: None,
             closed: false,
         }
     }
@@ -149,6 +159,8 @@ impl Run {
     pub(crate) async fn sealed(&mut self, sealed: &Sealed) -> Result<(), Problem> {
         let tool = sealed.tool();
         self.engine.pin_first_use(tool);
+        let (tool_called, caller) = (tool.clone(), sealed.caller().clone());
+        self.sent = Some(SentCall { tool: tool_called, caller, at: Instant::now() });
         let effect = tool.effect();
         if !effect.rung.writes() || effect.basis == toolbooth_core::effects::Basis::Unknown {
             return Ok(());
@@ -168,13 +180,39 @@ impl Run {
         Ok(())
     }
 
-    /// Notes how the call ended.
-    pub(crate) fn close(
-        mut self,
-        answer: &Result<Answer, Problem>,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    /// Notes that this is the call of a dead letter, made again at somebody's request.
+    pub(crate) fn asked_for_by(&mut self, by: Option<&str>) {
+        if let Some(entry) = &mut self.entry {
+            entry.by = by.map(Into::into);
+        }
+    }
+
+    /// Notes that a call that was accepted came to nothing; what its caller is told.
+    pub(crate) fn failed(&mut self, sealed: &Sealed, undelivered: Undelivered) -> Problem {
+        let (lost, problem) = Lost::of(sealed, undelivered);
+        self.lost = lost;
+        problem
+    }
+
+    /// What a dead letter would be written from; nobody else writes it then.
+    pub(crate) fn take_lost(&mut self) -> Option<Box<Lost>> {
+        self.lost.take()
+    }
+
+    /// Notes how the call ended. What came to nothing is on disk as a dead letter before anybody is told.
+    pub(crate) async fn close(mut self, mut answer: Result<Answer, Problem>) -> Result<Answer, Problem> {
+        if let (Err(problem), Some(lost)) = (&mut answer, self.lost.take()) {
+            let agreed = if self.licences > 0 { Agreed::ByPerson } else { Agreed::Unasked };
+            Box::pin(self.engine.keep_letter(*lost, self.id, agreed, problem)).await;
+        }
+        self.ended(&answer).await;
+        answer
+    }
+
+    fn ended(mut self, answer: &Result<Answer, Problem>) -> impl Future<Output = ()> + Send + use<> {
         self.closed = true;
         self.engine.tally().count(answer, self.started.elapsed());
+        self.note_health(answer);
         let end = End::of(answer);
         async move {
             if self.journalled || !self.held.is_empty() {
@@ -187,6 +225,20 @@ impl Run {
                 tracing::error!("a call was not written into the audit: {error}");
             }
         }
+    }
+
+    fn note_health(&self, answer: &Result<Answer, Problem>) {
+        let (Some(sent), Some((ending, error_code))) = (&self.sent, ending_of(answer)) else { return };
+        as_provider(sent.tool.server.name.as_str(), |provider| {
+            self.engine.health().record(&CallSample {
+                tool: &sent.tool,
+                provider,
+                persona: sent.caller.persona_name(),
+                took: sent.at.elapsed(),
+                ending,
+                error_code,
+            });
+        });
     }
 
     async fn settle(&mut self, end: End) {
@@ -237,12 +289,21 @@ impl Drop for Run {
             held: std::mem::take(&mut self.held),
             warnings: Vec::new(),
             grant: None,
+            sent: None,
+            lost: None,
             closed: true,
         };
         runtime.spawn(async move {
             rest.settle(End { kind: OutcomeKind::Cancelled, code: None, result: None, is_held: false }).await;
         });
     }
+}
+
+/// A call that went to a server.
+struct SentCall {
+    tool: Arc<Tool>,
+    caller: Arc<Caller>,
+    at: Instant,
 }
 
 /// How a call ended.

@@ -1,5 +1,6 @@
 //! The terms calls are made on: the operator's policies and how people are asked.
 
+use crate::dead_letters::LetterTerms;
 use crate::routing::RoutingTerms;
 use crate::sampling::Sampler;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Terms {
     pub audited: Audited,
     /// What becomes of results.
     pub results: ResultTerms,
+    /// What becomes of calls that failed for good.
+    pub letters: LetterTerms,
     /// The gateway's own model, where servers may ask one.
     pub sampler: Option<Arc<Sampler>>,
     /// How calls are routed, tried again and bounded.
@@ -85,6 +88,7 @@ impl Default for Terms {
             approvers: Vec::new(),
             audited: Audited::All,
             results: ResultTerms::default(),
+            letters: LetterTerms::default(),
             sampler: None,
             routing: RoutingTerms::default(),
         }

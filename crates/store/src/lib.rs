@@ -8,7 +8,9 @@ mod audit;
 pub mod blobs;
 mod error;
 mod files;
+mod health;
 mod held;
+mod letters;
 mod limits;
 mod memory;
 mod records;
@@ -20,7 +22,12 @@ pub use audit::AuditFilter;
 pub use blobs::{BlobError, BlobPlace, BlobStream, BlobWriter, Blobs, Stored, Written};
 pub use error::{StoreError, Trouble};
 pub use files::FileFilter;
+pub use health::{HEALTH_MS, HealthRow, HealthStore, MAX_HEALTH, MAX_HEALTH_BATCH, MAX_WINDOW_BYTES};
 pub use held::{Claimed, Contest, Decided, Finished, HeldFilter, SameCall};
+pub use letters::{
+    ENDED_LETTER_MS, LetterContest, LetterFilter, LetterStore, MAX_LETTERS, MAX_LETTERS_PAGE,
+    MAX_OPEN_LETTERS, MAX_OPEN_LETTERS_OF_USER, MAX_SEALED_BYTES, OPEN_LETTER_MS,
+};
 pub use limits::{
     AuditRetention, MAX_AUDIT_PAGE, MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE, MAX_FILES_OF_USER,
     MAX_FILES_PAGE, MAX_HELD, MAX_HELD_ARGUMENTS_BYTES, MAX_HELD_PAGE, MAX_HELD_PAGE_BYTES,
@@ -47,7 +54,7 @@ use uuid::Uuid;
 
 /// Keeps what must outlive the process; shared by every part of the gateway as `Arc<dyn Store>`.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: HealthStore + LetterStore + Send + Sync {
     /// Keeps what was discovered on a server, in place of what was kept before.
     async fn save_discovery(&self, record: DiscoveryRecord) -> Result<(), StoreError>;
 

@@ -246,16 +246,16 @@ pub(crate) fn check_file_ids(count: usize) -> Result<(), StoreError> {
     size("files", count, 0, MAX_FILES_PAGE as usize)
 }
 
-fn long_text(field: &'static str, value: &str) -> Result<(), StoreError> {
+pub(crate) fn long_text(field: &'static str, value: &str) -> Result<(), StoreError> {
     no_nul(field, value)?;
     size(field, value.len(), 0, MAX_LONG_TEXT_BYTES)
 }
 
-fn optional(field: &'static str, value: Option<&str>) -> Result<(), StoreError> {
+pub(crate) fn optional(field: &'static str, value: Option<&str>) -> Result<(), StoreError> {
     value.map_or(Ok(()), |value| text(field, value))
 }
 
-fn text(field: &'static str, text: &str) -> Result<(), StoreError> {
+pub(crate) fn text(field: &'static str, text: &str) -> Result<(), StoreError> {
     no_nul(field, text)?;
     size(field, text.len(), 0, MAX_TEXT_BYTES)
 }
@@ -268,7 +268,7 @@ fn no_nul(field: &'static str, text: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn size(field: &'static str, length: usize, least: usize, most: usize) -> Result<(), StoreError> {
+pub(crate) fn size(field: &'static str, length: usize, least: usize, most: usize) -> Result<(), StoreError> {
     if (least..=most).contains(&length) {
         return Ok(());
     }

@@ -20,6 +20,8 @@ mod catalogues;
 mod cold;
 #[path = "gateway/crowd.rs"]
 mod crowd;
+#[path = "gateway/dead_letters.rs"]
+mod dead_letters;
 #[path = "gateway/decisions.rs"]
 mod decisions;
 #[path = "gateway/door.rs"]
@@ -36,6 +38,8 @@ mod features;
 mod files;
 #[path = "gateway/forgeries.rs"]
 mod forgeries;
+#[path = "gateway/health.rs"]
+mod health;
 #[path = "gateway/hostile.rs"]
 mod hostile;
 #[path = "gateway/impostor.rs"]

@@ -89,10 +89,37 @@ mod tests {
     use std::path::Path;
 
     /// The first words of codes.
-    const AREAS: [&str; 29] = [
-        "approval", "auth", "blobs", "call", "config", "connect", "consent", "file", "gateway", "import",
-        "listen", "llm", "manifest", "oauth", "persona", "plan", "prompt", "provider", "request", "resource",
-        "sampling", "serve", "server", "stdio", "store", "token", "tool", "trust", "usage",
+    const AREAS: [&str; 30] = [
+        "approval",
+        "auth",
+        "blobs",
+        "call",
+        "config",
+        "connect",
+        "consent",
+        "dead-letter",
+        "file",
+        "gateway",
+        "import",
+        "listen",
+        "llm",
+        "manifest",
+        "oauth",
+        "persona",
+        "plan",
+        "prompt",
+        "provider",
+        "request",
+        "resource",
+        "sampling",
+        "serve",
+        "server",
+        "stdio",
+        "store",
+        "token",
+        "tool",
+        "trust",
+        "usage",
     ];
 
     /// Texts that look like codes: files and settings.

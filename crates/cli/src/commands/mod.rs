@@ -6,6 +6,7 @@ pub mod call;
 pub mod completions;
 pub mod config;
 pub mod connect;
+pub mod dead_letters;
 pub mod doctor;
 pub mod explain;
 pub mod files;
@@ -41,6 +42,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Call(what) => call::run(&global, &what),
         Command::Approvals(what) => approvals::run(&global, what),
         Command::Plan(what) => plan::run(&global, what),
+        Command::DeadLetters(what) => dead_letters::run(&global, what),
         Command::Files(what) => files::run(&global, what),
         Command::Audit(what) => audit::run(&global, what),
         Command::Config(what) => config::run(&global, what),

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::own::Wanted;
 use crate::reach::Reach;
 use crate::remote::segment;
-use crate::render::{self, Cell, Paint, Table, Tone, line, plain};
+use crate::render::{self, Cell, Paint, Table, Tone, ago, line, plain};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use toolbooth_config::nearest;
@@ -208,8 +208,28 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
     });
     out.push_str(&super::terms::draw(&tool["terms"], paint));
     out.push_str(&format!("\n  {}\n", example(text("name"), schema)));
+    out.push_str(&health(&tool["health"], paint));
     render::print(&out);
     Ok(Exit::Ok)
+}
+
+/// How calls of the tool ended lately.
+fn health(health: &Value, paint: Paint) -> String {
+    let Some(last) = health["last_call"].as_object() else { return String::new() };
+    let mut out = "\n".to_owned();
+    let mut row = |name: &str, value: String| {
+        out.push_str(&format!("  {:<11}{value}\n", paint.tone(Tone::Dim, name)));
+    };
+    if let (Some(calls), Some(rate)) = (health["calls"].as_u64(), health["success_rate"].as_f64()) {
+        row("health", format!("{:.0} % of {calls} calls succeeded", rate * 100.0));
+        let ms = |key: &str| health["latency_ms"][key].as_f64().unwrap_or_default();
+        row("latency", format!("{:.1} ms on average, p50 {:.1}, p95 {:.1}", ms("avg"), ms("p50"), ms("p95")));
+    }
+    let word = |key: &str| last.get(key).and_then(Value::as_str).map(line);
+    let code = word("error_code").map(|code| format!(" ({code})")).unwrap_or_default();
+    let at = last.get("at_ms").and_then(Value::as_i64).map(ago).unwrap_or_default();
+    row("last call", format!("{}{code}, {at}", word("outcome").unwrap_or_default()));
+    out
 }
 
 fn is_required(schema: &Value, name: &str) -> bool {

@@ -163,26 +163,28 @@ fn help_is_short() {
             Usage: toolbooth [OPTIONS] <COMMAND>
 
             Commands:
-              serve        Run the gateway
-              stdio        Speak MCP on standard input and output, through a shared gateway
-              connect      Let a client use the gateway: writes its configuration, with a
-                           backup
-              servers      List servers, look at one, connect, disconnect or restart it
-              tools        List tools, look at one
-              call         Call a tool
-              approvals    Answer for calls that wait for a person
-              plan         Queue calls, read them, and run them in order
-              files        Upload files, list, fetch and remove them
-              audit        Show and check the record of calls and decisions
-              config       Check, show, explain or import configuration
-              manifest     Check tool manifests, list what they say, print their schema
-              reload       Make the running gateway read its configuration again
-              tokens       Make, list and take back tokens of this gateway
-              login        Keep the token of a gateway elsewhere for all commands
-              trust        Let the servers of a project folder run
-              doctor       Find out what is wrong, and how to put it right
-              explain      Explain a fault code
-              completions  Print completions for a shell
+              serve         Run the gateway
+              stdio         Speak MCP on standard input and output, through a shared gateway
+              connect       Let a client use the gateway: writes its configuration, with a
+                            backup
+              servers       List servers, look at one, connect, disconnect or restart it
+              tools         List tools, look at one
+              call          Call a tool
+              approvals     Answer for calls that wait for a person
+              plan          Queue calls, read them, and run them in order
+              dead-letters  Calls that failed for good: look at them, make them again, or
+                            give them up
+              files         Upload files, list, fetch and remove them
+              audit         Show and check the record of calls and decisions
+              config        Check, show, explain or import configuration
+              manifest      Check tool manifests, list what they say, print their schema
+              reload        Make the running gateway read its configuration again
+              tokens        Make, list and take back tokens of this gateway
+              login         Keep the token of a gateway elsewhere for all commands
+              trust         Let the servers of a project folder run
+              doctor        Find out what is wrong, and how to put it right
+              explain       Explain a fault code
+              completions   Print completions for a shell
 
             Options:
                   --config <FILE>   A configuration file; may repeat, later ones win

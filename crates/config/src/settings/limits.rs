@@ -154,10 +154,17 @@ pub enum AuditedCalls {
 pub struct DeadLetters {
     /// How often a safe call is tried again by itself.
     pub max_replays: u32,
+    /// After how many seconds, by how often that was done before; further ones wait as long as the last.
+    #[schemars(length(max = 32))]
+    pub schedule_seconds: Vec<u32>,
+    /// The key that kept arguments are encrypted with; made in the store when absent.
+    #[serde(with = "secret_option")]
+    #[schemars(with = "Option<String>")]
+    pub key: Option<SecretText>,
 }
 
 impl Default for DeadLetters {
     fn default() -> Self {
-        Self { max_replays: 3 }
+        Self { max_replays: 3, schedule_seconds: vec![60, 300, 900, 1800, 3600], key: None }
     }
 }

@@ -79,7 +79,7 @@ drain_seconds: 3
         llm: {"base_url":"https://llm.example/v1","api_key":"${PW}","model":"m","allow":["planner"],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120}
         events: {"webhooks":[{"url":"(hidden)","types":[],"secret":null},{"url":"https://hook.example/${PW}","types":["server.*"],"secret":null}],"ring":10000}
         audit: {"calls":"all","keep_days":30,"keep_bytes":1000}
-        dead_letters: {"max_replays":1}
+        dead_letters: {"max_replays":1,"schedule_seconds":[60,300,900,1800,3600],"key":null}
         telemetry: {"otlp_url":"https://otlp.example","headers":{"k":"${PW}"}}
         manifests: {"tools":["work/tools"],"personas":["work/personas"],"skills":["work/skills"],"jobs":["work/jobs"],"tasks":["work/tasks"]}
         env_file: "work/vars.env"
@@ -121,7 +121,7 @@ fn defaults_are_those_of_the_documentation() {
         llm: {"base_url":null,"api_key":null,"model":null,"allow":[],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120}
         events: {"webhooks":[],"ring":10000}
         audit: {"calls":"all","keep_days":null,"keep_bytes":null}
-        dead_letters: {"max_replays":3}
+        dead_letters: {"max_replays":3,"schedule_seconds":[60,300,900,1800,3600],"key":null}
         telemetry: {"otlp_url":null,"headers":{}}
         manifests: {"tools":[],"personas":[],"skills":[],"jobs":[],"tasks":[]}
         env_file: null

@@ -6,12 +6,13 @@
 use super::value::marked;
 use super::{Instance, ProviderFault};
 use crate::answer::Answer;
+use crate::dead_letters::Undelivered;
 use crate::dispatch::{Deadline, Rounds};
 use crate::engine::Engine;
 use crate::sampling::Line;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use toolbooth_core::call::{Provider, Sealed};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Fault, Problem};
@@ -68,12 +69,13 @@ impl Engine {
     pub(crate) async fn try_again(
         &self,
         first: UpstreamError,
+        mut failed: Box<Undelivered>,
         call: &Sealed,
         provider: &Provider<'_>,
         manner: &Manner,
         line: &Line<'_>,
         mut deadline: Deadline<'_>,
-    ) -> Result<Answer, Problem> {
+    ) -> Result<Answer, Box<Undelivered>> {
         let terms = self.terms().routing.retry.clone();
         let repeat = Repeat::of(call.tool());
         let mut error = first;
@@ -88,13 +90,17 @@ impl Engine {
             }
             tracing::debug!(tool = %call.tool().exposed, failures, "a call is tried again in {pause:?}: {error}");
             tokio::time::sleep(pause).await;
+            let began = Instant::now();
             let attempt = pin!(self.attempt(call, provider.server, manner, line));
             match deadline.hold(attempt).await {
                 Ok(answer) => return Ok(marked(answer, None, failures + 1)),
-                Err(other) => error = other,
+                Err(other) => {
+                    failed = Undelivered::on_server(Some(failed), provider.server, &other, began);
+                    error = other;
+                }
             }
         }
-        Err(Problem::of(&error))
+        Err(failed)
     }
 
     /// Has a call served by one of its tool's providers.
@@ -103,14 +109,14 @@ impl Engine {
         call: &Sealed,
         manner: Manner,
         link: &CallLink,
-    ) -> Result<Answer, Problem> {
+    ) -> Result<Answer, Box<Undelivered>> {
         let tool = call.tool();
         // What a server asks is answered during the call: another round might come to another provider. And
         // what is to say who served it must be read.
         let manner = Manner { rounds: Rounds::Driven, reading: Reading::Whole, ..manner };
         let repeat = Repeat::of(tool);
-        let mut effort =
-            Effort { repeat, deadline: Deadline::of(tool, self.options().max_call, link), attempts: 0 };
+        let deadline = Deadline::of(tool, self.options().max_call, link);
+        let mut effort = Effort { repeat, deadline, attempts: 0, failed: None };
         let mut skipped = Vec::new();
         let candidates = self.candidates(call, &mut skipped);
         let mut last: Option<(String, ProviderFault)> = None;
@@ -141,8 +147,13 @@ impl Engine {
         }
         match last {
             Some((_, ProviderFault::Rpc(error))) => Ok(Answer::Error(error)),
-            Some((id, fault)) => Err(fault.problem(&id)),
-            None => Err(Problem::of(&NoProvider { tool: tool.exposed.to_string(), skipped })),
+            Some((id, fault)) => {
+                Err(effort.failed.take().unwrap_or_else(|| Undelivered::untried(fault.problem(&id))))
+            }
+            None => {
+                let nobody = NoProvider { tool: tool.exposed.to_string(), skipped };
+                Err(Undelivered::untried(Problem::of(&nobody)))
+            }
         }
     }
 
@@ -198,6 +209,7 @@ impl Engine {
                 (Next::Another, Repeat::Harmless) => Some(effort.deadline.left() / 2),
                 _ => None,
             };
+            let began = Instant::now();
             let serving = pin!(self.in_turn(call, index, one, manner, link));
             let served = effort.deadline.hold_for(share, serving).await;
             let fault = match served {
@@ -208,6 +220,10 @@ impl Engine {
                 }
                 Err(fault) => fault,
             };
+            let told = fault.problem(&one.spec.id);
+            let failed =
+                Undelivered::then(effort.failed.take(), one.spec.id.clone(), told, fault.sent(), began);
+            effort.failed = Some(failed);
             match fault.is_the_providers() {
                 true => trial.failed(self.routing().now_ms()),
                 false => drop(trial),
@@ -260,6 +276,8 @@ struct Effort<'a> {
     repeat: Repeat,
     deadline: Deadline<'a>,
     attempts: u32,
+    /// What went wrong so far.
+    failed: Option<Box<Undelivered>>,
 }
 
 /// What came of a provider.

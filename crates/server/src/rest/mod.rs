@@ -5,6 +5,7 @@ mod asked;
 mod audit;
 mod calls;
 mod consents;
+mod dead_letters;
 mod files;
 mod manifests;
 mod plans;
@@ -70,6 +71,9 @@ pub fn router(rest: Rest) -> Router {
         .route("/plans/{id}/approve", post(plans::approve))
         .route("/plans/{id}/reject", post(plans::reject))
         .route("/consents", get(consents::list))
+        .route("/dead-letters", get(dead_letters::list))
+        .route("/dead-letters/{id}", get(dead_letters::show).delete(dead_letters::give_up))
+        .route("/dead-letters/{id}/replay", post(dead_letters::replay))
         .route("/consents/{id}", delete(consents::revoke))
         .route("/files", get(files::list).post(files::put))
         .route("/files/{id}", get(files::show).delete(files::remove))

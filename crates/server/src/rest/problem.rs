@@ -12,9 +12,17 @@ impl From<Problem> for ProblemDocument {
     fn from(problem: Problem) -> Self {
         let status = match (problem.code, problem.blame) {
             (
-                "call.unknown-tool" | "server.unknown" | "token.unknown" | "tool.unknown"
-                | "request.not-found" | "approval.unknown" | "plan.unknown" | "plan.no-such-step"
-                | "consent.unknown" | "file.unknown",
+                "call.unknown-tool"
+                | "server.unknown"
+                | "token.unknown"
+                | "tool.unknown"
+                | "request.not-found"
+                | "approval.unknown"
+                | "plan.unknown"
+                | "plan.no-such-step"
+                | "consent.unknown"
+                | "file.unknown"
+                | "dead-letter.unknown",
                 _,
             ) => StatusCode::NOT_FOUND,
             ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {
@@ -24,6 +32,13 @@ impl From<Problem> for ProblemDocument {
                 StatusCode::FORBIDDEN
             }
             ("call.already-decided" | "call.answer-too-late" | "call.already-run", _) => StatusCode::CONFLICT,
+            (
+                "dead-letter.retrying"
+                | "dead-letter.over"
+                | "dead-letter.may-have-happened"
+                | "dead-letter.no-copy",
+                _,
+            ) => StatusCode::CONFLICT,
             ("file.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
             ("file.too-many", _) => StatusCode::CONFLICT,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,

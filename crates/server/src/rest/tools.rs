@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolbooth_core::catalog::{Lookup, Tool};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::health::HealthView;
 use toolbooth_core::json::RawJson;
 
 /// A tool as REST shows it.
@@ -35,6 +36,9 @@ pub struct ToolView {
     /// The whole definition clients see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub definition: Option<RawJson>,
+    /// How its calls ended lately; absent where it was never called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthView>,
 }
 
 enum Detail {
@@ -53,6 +57,7 @@ fn view(tool: &Tool, detail: &Detail) -> ToolView {
         parameters: full.then(|| tool.input_schema()),
         terms: None,
         definition: full.then(|| tool.definition.clone()),
+        health: None,
     }
 }
 
@@ -113,7 +118,8 @@ pub async fn show(
             let variables = &rest.door.engine.manifests().variables;
             let reports = rest.door.engine.providers_of(tool);
             let terms = Some(TermsView::of(tool, &caller, variables).standing(&reports));
-            Ok(Json(ToolView { terms, ..view(tool, &Detail::Full) }))
+            let health = rest.door.engine.health().of_tool(tool, &caller);
+            Ok(Json(ToolView { terms, health, ..view(tool, &Detail::Full) }))
         }
         Lookup::Unknown => {
             let unknown = Problem {

@@ -3,7 +3,9 @@
 mod audit;
 mod consents;
 mod files;
+mod health;
 mod held;
+mod letters;
 mod tokens;
 
 use crate::audit::AuditFilter;
@@ -16,7 +18,9 @@ use async_trait::async_trait;
 use audit::Audit;
 use consents::Consents;
 use files::Files;
+use health::Health;
 use held::Held;
+use letters::Letters;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,6 +55,8 @@ struct State {
     nonces: HashMap<Vec<u8>, i64>,
     tokens: Tokens,
     held: Held,
+    letters: Letters,
+    health: Health,
     consents: Consents,
     files: Files,
     audit: Audit,
@@ -423,6 +429,8 @@ impl Store for MemoryStore {
             state.drop_surplus(self.retention.max_rows);
             state.tokens.purge(horizon_ms);
             state.held.purge(horizon_ms);
+            state.letters.purge(now_ms);
+            state.health.purge(now_ms);
             state.consents.purge(now_ms);
             state.files.purge(now_ms);
             state.audit.purge(self.retention.audit, now_ms);

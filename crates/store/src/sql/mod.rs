@@ -3,7 +3,9 @@
 pub(crate) mod audit;
 pub(crate) mod consents;
 pub(crate) mod files;
+pub(crate) mod health;
 pub(crate) mod held;
+pub(crate) mod letters;
 pub(crate) mod tokens;
 
 pub(crate) const SAVE_DISCOVERY: &str = "\

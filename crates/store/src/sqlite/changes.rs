@@ -3,14 +3,17 @@
 use super::audit::Ledger;
 use super::held::Sweep;
 use super::writer::PURGE_CHUNK;
-use super::{consents, files, held, plans, rows, tokens};
+use super::{consents, files, health, held, letters, plans, rows, tokens};
+use crate::health::HealthRow;
 use crate::held::{Contest, Step};
+use crate::letters::LetterContest;
 use crate::limits::AuditRetention;
 use crate::records::{Closing, DiscoveryRecord, Intent, Outcome, closing};
 use crate::{StoreError, sql};
 use sqlx::SqliteConnection;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::consent::{Consent, Pin};
+use toolbooth_core::dead_letter::{Letter, LetterStep};
 use toolbooth_core::file::FileRow;
 use toolbooth_core::held::HeldCall;
 use toolbooth_core::names::ServerName;
@@ -50,6 +53,18 @@ pub(super) enum Change {
     Sweep {
         sweep: Sweep,
         at_ms: i64,
+    },
+    SaveHealth(Vec<HealthRow>),
+    AddLetter(Box<Letter>),
+    MoveLetter {
+        id: Uuid,
+        step: Box<LetterStep>,
+        at_ms: i64,
+        audit: Option<Box<AuditEntry>>,
+    },
+    InterruptLetters {
+        at_ms: i64,
+        next_retry_ms: i64,
     },
     OpenPlan(Plan),
     ClosePlan {
@@ -103,6 +118,10 @@ pub(super) struct Effect {
     pub(super) contest: Contest,
     /// The held calls that were moved on.
     pub(super) held: Vec<HeldCall>,
+    /// Who won a letter.
+    pub(super) letter: LetterContest,
+    /// The letters that were moved on.
+    pub(super) letters: Vec<Letter>,
     /// The plan as it stands now.
     pub(super) plan: Option<Plan>,
     /// The number of a step.
@@ -140,6 +159,15 @@ pub(super) async fn write(
             return held::step(connection, id, step, audit.map(|entry| *entry), notes).await;
         }
         Change::Sweep { sweep, at_ms } => return held::sweep(connection, sweep, at_ms, notes).await,
+        Change::SaveHealth(rows) => return health::save(connection, rows).await,
+        Change::AddLetter(letter) => return letters::add(connection, *letter).await,
+        Change::MoveLetter { id, step, at_ms, audit } => {
+            let audit = audit.map(|entry| *entry);
+            return letters::step(connection, id, *step, at_ms, audit, notes).await;
+        }
+        Change::InterruptLetters { at_ms, next_retry_ms } => {
+            return letters::interrupt(connection, at_ms, next_retry_ms, notes).await;
+        }
         Change::OpenPlan(plan) => return plans::open(connection, plan).await,
         Change::ClosePlan { id, at_ms } => return plans::close(connection, id, at_ms).await,
         Change::QueueStep { plan, call } => return plans::queue_step(connection, plan, *call).await,

@@ -5,7 +5,9 @@ mod changes;
 mod consents;
 mod file;
 mod files;
+mod health;
 mod held;
+mod letters;
 mod lock;
 mod plans;
 mod reader;
@@ -15,7 +17,9 @@ mod writer;
 
 use crate::audit::AuditFilter;
 use crate::files::FileFilter;
+use crate::health::HEALTH_MS;
 use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Page, Step, narrowest};
+use crate::letters::{ENDED_LETTER_MS, MAX_LETTERS, OPEN_LETTER_MS};
 use crate::limits::{
     self, MAX_CONSENTS_PAGE, MAX_HELD, MAX_HELD_RESULTS, MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PINS,
     MAX_PLANS_PAGE, MAX_RECENT_CALLS, Retention,
@@ -406,6 +410,10 @@ impl Store for SqliteStore {
             (sql::held::PURGE_SURPLUS_HELD, i64::from(MAX_HELD)),
             (sql::held::PURGE_RESULTS, i64::from(MAX_HELD_RESULTS)),
             (sql::held::PURGE_PLANS, horizon_ms),
+            (sql::letters::PURGE_ENDED_LETTERS, now_ms.saturating_sub(ENDED_LETTER_MS)),
+            (sql::letters::PURGE_OPEN_LETTERS, now_ms.saturating_sub(OPEN_LETTER_MS)),
+            (sql::letters::PURGE_SURPLUS_LETTERS, i64::from(MAX_LETTERS)),
+            (sql::health::PURGE_HEALTH, now_ms.saturating_sub(HEALTH_MS)),
             (sql::consents::PURGE_CONSENTS, now_ms),
             (sql::files::PURGE_GRANTS, now_ms),
             (sql::PURGE_SURPLUS_CALLS, i64::from(self.retention.max_rows)),

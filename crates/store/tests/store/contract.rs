@@ -3,7 +3,9 @@
 use crate::audit::*;
 use crate::consents::*;
 use crate::file_rows::*;
+use crate::health::*;
 use crate::held::*;
+use crate::letters::*;
 use crate::sample::{discovery, intent, outcome, server};
 use crate::tokens::*;
 use std::collections::HashSet;
@@ -94,6 +96,14 @@ contract! {
     unfit_files_are_refused
     files_of_one_user_are_bounded
     grants_end_with_their_calls
+    a_letter_goes_its_way
+    one_of_eight_parallel_replays_wins
+    letters_are_filtered_and_paged
+    due_letters_come_in_order
+    interrupted_replays_are_found_again
+    letters_are_bounded_and_forgotten
+    windows_are_replaced_and_forgotten
+    unfit_windows_are_refused_and_nothing_is_written
     an_empty_audit_is_good
     audit_rows_come_back_as_they_went_in
     odd_audit_entries_are_made_to_fit

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::dead_letter::{Attempt, Letter, LetterState, Replaying};
 use toolbooth_core::held::{
     Answerer, Decision, HeldCall, HeldKind, HeldOutcome, HeldState, HeldVerdict, Remember,
 };
@@ -110,5 +111,37 @@ pub fn audited(at_ms: i64) -> AuditEntry {
         arguments_sha256: Some([5; 32]),
         detail: Some(json(r#"{"attempts":2}"#)),
         ..AuditEntry::new(at_ms, "call", "ann@example.org", "done")
+    }
+}
+
+pub fn letter(created_ms: i64) -> Letter {
+    Letter {
+        id: Uuid::now_v7(),
+        call_id: Uuid::now_v7(),
+        user: "ann@example.org".into(),
+        persona: Some("dev".into()),
+        session: Some("work".into()),
+        server: server("mail"),
+        tool: "send".into(),
+        exposed: "mail_send".into(),
+        provider: "mcp:mail".into(),
+        arguments_preview: r#"{"to":"bo"}"#.into(),
+        arguments_sha256: [2; 32],
+        sealed: Some("sealed".into()),
+        error_code: "server.lost".into(),
+        error_text: "server `mail` went away".into(),
+        attempts: vec![Attempt {
+            at_ms: created_ms,
+            provider: "mcp:mail".into(),
+            code: "server.lost".into(),
+            duration_ms: 2,
+        }],
+        created_ms,
+        next_retry_ms: None,
+        state: LetterState::Pending,
+        replaying: Replaying::ByHand,
+        may_have_happened: false,
+        replays: 0,
+        ended_ms: None,
     }
 }

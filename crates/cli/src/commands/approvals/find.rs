@@ -19,6 +19,8 @@ pub enum Among {
     Plans,
     /// Consents.
     Consents,
+    /// Dead letters.
+    DeadLetters,
 }
 
 impl Among {
@@ -27,6 +29,7 @@ impl Among {
             Self::Approvals => "approvals",
             Self::Plans => "plans",
             Self::Consents => "consents",
+            Self::DeadLetters => "dead_letters",
         }
     }
 
@@ -35,6 +38,7 @@ impl Among {
             Self::Approvals => ("approval.unknown", "held call", "toolbooth approvals list --all"),
             Self::Plans => ("plan.unknown", "plan", "toolbooth plan list"),
             Self::Consents => ("consent.unknown", "consent", "toolbooth approvals consents"),
+            Self::DeadLetters => ("dead-letter.unknown", "dead letter", "toolbooth dead-letters list --all"),
         };
         let message = format!("there is no {noun} `{text}`");
         let hint = Some(format!("`{list}` shows those you may see"));
@@ -63,12 +67,15 @@ pub async fn id(reach: &Reach, among: Among, text: &str) -> Result<String, Failu
         let path = match (among, &before) {
             (Among::Approvals, Some(before)) => format!("/approvals?limit=1000&before={before}"),
             (Among::Approvals, None) => "/approvals?limit=1000".to_owned(),
+            (Among::DeadLetters, Some(before)) => format!("/dead-letters?limit=1000&cursor={before}"),
+            (Among::DeadLetters, None) => "/dead-letters?limit=1000".to_owned(),
             (other, _) => format!("/{}", other.member()),
         };
         let page = reach.get(&path).await?;
         let ids = page[among.member()].as_array().into_iter().flatten().filter_map(|one| one["id"].as_str());
         matching.extend(ids.filter(|id| fits(id, &text)).map(str::to_owned));
-        before = page["next_before"].as_str().map(str::to_owned);
+        let next = page["next_before"].as_str().or(page["next_cursor"].as_str());
+        before = next.map(str::to_owned);
         if before.is_none() {
             break;
         }

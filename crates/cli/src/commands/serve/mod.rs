@@ -192,6 +192,7 @@ async fn settle(engine: Arc<Engine>) {
 /// Puts away what nobody needs any more.
 async fn sweep(door: Arc<Door>, stop: CancellationToken) {
     let mut often = tokio::time::interval(Duration::from_secs(10));
+    let mut now_and_then = tokio::time::interval(Duration::from_secs(3));
     let mut seldom = tokio::time::interval(Duration::from_secs(600));
     loop {
         tokio::select! {
@@ -199,7 +200,9 @@ async fn sweep(door: Arc<Door>, stop: CancellationToken) {
             _ = often.tick() => {
                 door.sweep();
                 door.engine.sweep_held().await;
+                door.engine.replay_due().await;
             }
+            _ = now_and_then.tick() => door.engine.save_health().await,
             _ = seldom.tick() => door.engine.purge().await,
         }
     }

@@ -1,0 +1,296 @@
+//! Dead letters: calls that were accepted and came to nothing are written down before their caller hears of it,
+//! and can be made again, as their first caller.
+
+mod desk;
+mod replay;
+
+pub use desk::Insisting;
+pub use replay::Replayed;
+
+use crate::clock::now_ms;
+use crate::engine::Engine;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{OnceCell, Semaphore};
+use toolbooth_core::call::{Sealed, fingerprint};
+use toolbooth_core::caller::Caller;
+use toolbooth_core::catalog::Tool;
+use toolbooth_core::dead_letter::{
+    Attempt, Letter, LetterFault, LetterState, Replaying, SCHEDULE_SECONDS, deserves_letter, next_retry_ms,
+    replaying_of,
+};
+use toolbooth_core::fault::Problem;
+use toolbooth_core::json::RawJson;
+use toolbooth_core::names::ServerName;
+use toolbooth_core::redact;
+use toolbooth_core::secret::SecretText;
+use toolbooth_store::MAX_SEALED_BYTES;
+use toolbooth_upstream::UpstreamError;
+use toolbooth_upstream::error::Sent;
+use toolbooth_wire::state::Sealer;
+use uuid::Uuid;
+
+/// The name under which the store keeps a key that nobody configured.
+const KEY_NAME: &str = "dead-letter-key";
+/// How many calls the gateway makes again by itself at once.
+const AT_ONCE: usize = 4;
+/// The longest sentence of a failure that is kept.
+const MAX_TEXT: usize = 2_000;
+
+/// What the configuration says about dead letters.
+#[derive(Debug, Clone)]
+pub struct LetterTerms {
+    /// How often a safe call is made again by itself.
+    pub max_replays: u32,
+    /// After how many seconds, by how often that was done before.
+    pub schedule_seconds: Vec<u32>,
+}
+
+impl Default for LetterTerms {
+    fn default() -> Self {
+        Self { max_replays: 3, schedule_seconds: SCHEDULE_SECONDS.to_vec() }
+    }
+}
+
+/// The room where letters are sealed and opened.
+pub(crate) struct LetterRoom {
+    configured: Option<SecretText>,
+    sealer: OnceCell<Sealer>,
+    turns: Arc<Semaphore>,
+    /// No letter is due before this; early is harmless.
+    next_due_ms: AtomicI64,
+}
+
+impl LetterRoom {
+    /// A room with the key that somebody configured, or the one that the store keeps.
+    pub(crate) fn new(configured: Option<SecretText>) -> Self {
+        Self {
+            configured,
+            sealer: OnceCell::new(),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            next_due_ms: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    fn expect_at(&self, due_ms: Option<i64>) {
+        if let Some(due_ms) = due_ms {
+            self.next_due_ms.fetch_min(due_ms, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A call that no provider served: why, and what was tried.
+pub(crate) struct Undelivered {
+    pub(crate) problem: Problem,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) sent: Sent,
+}
+
+impl Undelivered {
+    /// Nothing was tried.
+    pub(crate) fn untried(problem: Problem) -> Box<Self> {
+        Box::new(Self { problem, attempts: Vec::new(), sent: Sent::No })
+    }
+
+    /// An answer came and could not be passed on.
+    pub(crate) fn after_answer(call: &Sealed, problem: Problem) -> Box<Self> {
+        let tried = attempt(provider_of(call.tool()), problem.code, Duration::ZERO);
+        Box::new(Self { problem, attempts: vec![tried], sent: Sent::Maybe })
+    }
+
+    /// Notes one provider's failure after those before it. Once anything was sent, it stays so.
+    pub(crate) fn then(
+        before: Option<Box<Self>>,
+        provider: String,
+        problem: Problem,
+        sent: Sent,
+        began: Instant,
+    ) -> Box<Self> {
+        let sent =
+            before.as_ref().map(|before| before.sent).filter(|sent| *sent == Sent::Maybe).unwrap_or(sent);
+        let mut attempts = before.map(|before| before.attempts).unwrap_or_default();
+        attempts.push(attempt(provider, problem.code, began.elapsed()));
+        Box::new(Self { problem, attempts, sent })
+    }
+
+    /// Notes a failure of a tool's own server.
+    pub(crate) fn on_server(
+        before: Option<Box<Self>>,
+        server: &ServerName,
+        error: &UpstreamError,
+        began: Instant,
+    ) -> Box<Self> {
+        Self::then(before, format!("mcp:{server}"), Problem::of(error), error.sent(), began)
+    }
+}
+
+fn attempt(provider: String, code: &str, took: Duration) -> Attempt {
+    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let at_ms = now_ms().saturating_sub(i64::try_from(duration_ms).unwrap_or(i64::MAX));
+    Attempt { at_ms, provider, code: code.to_owned(), duration_ms }
+}
+
+fn provider_of(tool: &Tool) -> String {
+    format!("mcp:{}", tool.server.name)
+}
+
+/// A call that was accepted and failed: what a letter is written from.
+pub(crate) struct Lost {
+    caller: Arc<Caller>,
+    tool: Arc<Tool>,
+    arguments: RawJson,
+    attempts: Vec<Attempt>,
+    sent: Sent,
+}
+
+impl Lost {
+    /// What is kept of a call that ended so, where anything is.
+    pub(crate) fn of(call: &Sealed, undelivered: Undelivered) -> (Option<Box<Self>>, Problem) {
+        let Undelivered { problem, attempts, sent } = undelivered;
+        if !deserves_letter(&problem) || call.tool().server.is_own() {
+            return (None, problem);
+        }
+        let lost = Self {
+            caller: call.caller().clone(),
+            tool: call.tool().clone(),
+            arguments: call.public_arguments().clone(),
+            attempts,
+            sent,
+        };
+        (Some(Box::new(lost)), problem)
+    }
+
+    /// Whether the tool may have changed something though nobody heard so.
+    fn may_have_happened(&self) -> bool {
+        self.sent == Sent::Maybe && replaying_of(&self.tool) == Replaying::ByHand
+    }
+}
+
+/// Whether a person had to agree to the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Agreed {
+    /// One did, so the gateway does not make it again unasked.
+    ByPerson,
+    /// None was needed.
+    Unasked,
+}
+
+impl Engine {
+    /// Writes a letter, and says so in the problem that the caller is told.
+    pub(crate) async fn keep_letter(&self, lost: Lost, call: Uuid, agreed: Agreed, problem: &mut Problem) {
+        let letter = self.letter_of(lost, call, agreed, problem).await;
+        let (id, next) = (letter.id, letter.next_retry_ms);
+        if let Err(error) = self.store().add_letter(letter).await {
+            tracing::error!(call = %call, "a failed call was not kept as a dead letter: {error}");
+            return;
+        }
+        self.letters().expect_at(next);
+        let kept = match next {
+            Some(_) => {
+                format!("the call is kept as dead letter {id}, and the gateway makes it again by itself")
+            }
+            None => {
+                format!(
+                    "the call is kept as dead letter {id}: `toolbooth dead-letters replay {id}` makes it again"
+                )
+            }
+        };
+        problem.hint = Some(match problem.hint.take() {
+            Some(hint) => format!("{hint}; {kept}"),
+            None => kept,
+        });
+    }
+
+    async fn letter_of(&self, lost: Lost, call: Uuid, agreed: Agreed, problem: &Problem) -> Letter {
+        let now = now_ms();
+        let replaying = match agreed {
+            Agreed::ByPerson => Replaying::ByHand,
+            Agreed::Unasked => replaying_of(&lost.tool),
+        };
+        let may_have_happened = lost.may_have_happened();
+        let Lost { caller, tool, arguments, attempts, .. } = lost;
+        let mut letter = Letter {
+            id: Uuid::now_v7(),
+            call_id: call,
+            user: caller.user.to_string(),
+            persona: caller.persona_name().map(str::to_owned),
+            session: caller.session.as_deref().map(str::to_owned),
+            server: tool.server.name.clone(),
+            tool: tool.name.to_string(),
+            exposed: tool.exposed.to_string(),
+            provider: attempts.last().map_or_else(|| provider_of(&tool), |last| last.provider.clone()),
+            arguments_preview: redact::preview(&arguments),
+            arguments_sha256: fingerprint(&arguments),
+            sealed: None,
+            error_code: problem.code.to_owned(),
+            error_text: problem.message.chars().take(MAX_TEXT).collect(),
+            attempts,
+            created_ms: now,
+            next_retry_ms: None,
+            state: LetterState::Pending,
+            replaying,
+            may_have_happened,
+            replays: 0,
+            ended_ms: None,
+        };
+        letter.sealed = self.seal_letter(&letter, &arguments).await;
+        // What cannot be made again is not planned.
+        if letter.sealed.is_some() {
+            letter.next_retry_ms = self.next_replay_ms(&letter);
+        }
+        letter
+    }
+
+    fn next_replay_ms(&self, letter: &Letter) -> Option<i64> {
+        if letter.replaying == Replaying::ByHand {
+            return None;
+        }
+        let terms = self.terms();
+        let LetterTerms { max_replays, schedule_seconds } = &terms.letters;
+        next_retry_ms(schedule_seconds, letter.replays, *max_replays, now_ms(), chance())
+    }
+
+    async fn sealer(&self) -> Option<&Sealer> {
+        let room = self.letters();
+        let made = room.sealer.get_or_try_init(async || {
+            let secret = match &room.configured {
+                Some(secret) => secret.expose().as_bytes().to_vec(),
+                None => self.store().get_or_create_secret(KEY_NAME, &crate::engine::random_key).await?,
+            };
+            let key = Sha256::new_with_prefix("toolbooth dead letters\0").chain_update(&secret).finalize();
+            Ok::<_, toolbooth_store::StoreError>(Sealer::new(&key.into()))
+        });
+        match made.await {
+            Ok(sealer) => Some(sealer),
+            Err(error) => {
+                tracing::error!("the key of dead letters cannot be had: {error}");
+                None
+            }
+        }
+    }
+
+    async fn seal_letter(&self, letter: &Letter, arguments: &RawJson) -> Option<String> {
+        // As text it is a third longer.
+        if arguments.as_bytes().len() > MAX_SEALED_BYTES / 2 {
+            return None;
+        }
+        self.sealer().await?.seal(arguments.as_bytes(), &letter.binding())
+    }
+
+    async fn open_letter(&self, letter: &Letter) -> Result<RawJson, LetterFault> {
+        let id = letter.id;
+        let sealed = letter.sealed.as_deref().ok_or(LetterFault::NoCopy { id })?;
+        let sealer = self.sealer().await.ok_or(LetterFault::KeyLost { id })?;
+        let opened = sealer.open(sealed, &letter.binding()).ok_or(LetterFault::KeyLost { id })?;
+        RawJson::parse(opened).map_err(|_| LetterFault::KeyLost { id })
+    }
+}
+
+/// A number from 0 to 1 that nobody can foresee.
+fn chance() -> f64 {
+    let mut bytes = [0_u8; 4];
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
+}

@@ -1,0 +1,52 @@
+//! Health windows: kept now and then, read back at a start. What happened since the last time is lost with a kill.
+
+use crate::StoreError;
+use crate::limits::{size, text};
+use async_trait::async_trait;
+
+/// The most windows that are kept.
+pub const MAX_HEALTH: usize = 50_000;
+/// The most windows that one saving writes.
+pub const MAX_HEALTH_BATCH: usize = 1_000;
+/// The most bytes one window may have as text.
+pub const MAX_WINDOW_BYTES: usize = 64 << 10;
+/// How long windows are kept that nothing is added to.
+pub const HEALTH_MS: i64 = 30 * 24 * 3_600_000;
+
+/// A window as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthRow {
+    /// What it is about: `tool` or `provider`.
+    pub subject: String,
+    /// The tool's server; empty for a provider.
+    pub server: String,
+    /// The server's own name of the tool, or the provider's id.
+    pub name: String,
+    /// When it was kept.
+    pub saved_ms: i64,
+    /// The window as text.
+    pub window: String,
+}
+
+/// Keeps health windows.
+#[async_trait]
+pub trait HealthStore: Send + Sync {
+    /// Keeps windows in place of those kept before; all of them or none, at most `MAX_HEALTH_BATCH` at once.
+    async fn save_health(&self, rows: Vec<HealthRow>) -> Result<(), StoreError>;
+
+    /// Every window, the newest first, at most `MAX_HEALTH`.
+    async fn health(&self) -> Result<Vec<HealthRow>, StoreError>;
+}
+
+pub(crate) fn check_health(rows: &[HealthRow]) -> Result<(), StoreError> {
+    size("windows", rows.len(), 0, MAX_HEALTH_BATCH)?;
+    for row in rows {
+        if !matches!(row.subject.as_str(), "tool" | "provider") {
+            return Err(StoreError::Unfit { field: "subject", expected: "tool or provider".into() });
+        }
+        text("server", &row.server)?;
+        text("name", &row.name)?;
+        size("window", row.window.len(), 1, MAX_WINDOW_BYTES)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Health windows in the database.
+
+use super::SqliteStore;
+use super::changes::{Change, Effect, Verdict};
+use crate::StoreError;
+use crate::health::{HealthRow, HealthStore, MAX_HEALTH, check_health};
+use crate::sql::health as sql;
+use async_trait::async_trait;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+fn read(row: &SqliteRow) -> Result<HealthRow, BoxDynError> {
+    Ok(HealthRow {
+        subject: row.try_get("subject")?,
+        server: row.try_get("server")?,
+        name: row.try_get("name")?,
+        saved_ms: row.try_get("saved_ms")?,
+        window: row.try_get("calls")?,
+    })
+}
+
+pub(super) async fn save(
+    connection: &mut SqliteConnection,
+    rows: Vec<HealthRow>,
+) -> Result<Verdict, sqlx::Error> {
+    for row in rows {
+        let query = sqlx::query(sql::SAVE_HEALTH)
+            .bind(row.subject)
+            .bind(row.server)
+            .bind(row.name)
+            .bind(row.saved_ms)
+            .bind(row.window);
+        query.execute(&mut *connection).await?;
+    }
+    Ok(Ok(Effect::default()))
+}
+
+#[async_trait]
+impl HealthStore for SqliteStore {
+    async fn save_health(&self, rows: Vec<HealthRow>) -> Result<(), StoreError> {
+        check_health(&rows)?;
+        self.writer.write(Change::SaveHealth(rows)).await?;
+        Ok(())
+    }
+
+    async fn health(&self) -> Result<Vec<HealthRow>, StoreError> {
+        self.all(sqlx::query(sql::HEALTH).bind(MAX_HEALTH as i64), read).await
+    }
+}

@@ -1,0 +1,225 @@
+//! Dead letters in the database.
+
+use super::SqliteStore;
+use super::changes::{Change, Effect, Verdict};
+use super::rows::{self, unreadable};
+use crate::StoreError;
+use crate::letters::{LetterContest, LetterFilter, LetterStore, SWEEP, apply, check_letter, check_room};
+use crate::sql::letters as sql;
+use async_trait::async_trait;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::dead_letter::{Letter, LetterStep};
+use uuid::Uuid;
+
+/// A row of `dead_letters`.
+fn read(row: &SqliteRow) -> Result<Letter, BoxDynError> {
+    Ok(Letter {
+        id: row.try_get::<&str, _>("id")?.parse()?,
+        call_id: row.try_get::<&str, _>("call_id")?.parse()?,
+        user: row.try_get("user_name")?,
+        persona: row.try_get("persona")?,
+        session: row.try_get("session")?,
+        server: row.try_get::<&str, _>("server")?.parse()?,
+        tool: row.try_get("tool")?,
+        exposed: row.try_get("exposed")?,
+        provider: row.try_get("provider")?,
+        arguments_preview: row.try_get("arguments_preview")?,
+        arguments_sha256: row.try_get::<&[u8], _>("arguments_sha256")?.try_into()?,
+        sealed: row.try_get("sealed")?,
+        error_code: row.try_get("error_code")?,
+        error_text: row.try_get("error_text")?,
+        attempts: serde_json::from_str(row.try_get("attempts")?)?,
+        created_ms: row.try_get("created_ms")?,
+        next_retry_ms: row.try_get("next_retry_ms")?,
+        state: row.try_get::<&str, _>("state")?.parse()?,
+        replaying: row.try_get::<&str, _>("replaying")?.parse()?,
+        may_have_happened: row.try_get("may_have_happened")?,
+        replays: row.try_get("replays")?,
+        ended_ms: row.try_get("ended_ms")?,
+    })
+}
+
+fn attempts(letter: &Letter) -> String {
+    serde_json::to_string(&letter.attempts).unwrap_or_else(|_| "[]".into())
+}
+
+fn list(filter: LetterFilter) -> QueryBuilder<Sqlite> {
+    let most = filter.most();
+    let mut query = QueryBuilder::new(sql::LETTERS);
+    if let Some(user) = filter.user {
+        query.push(" AND user_name = ").push_bind(user);
+    }
+    if !filter.states.is_empty() {
+        let mut states = query.push(" AND state IN (").separated(", ");
+        for state in filter.states {
+            states.push_bind(state.as_str());
+        }
+        query.push(")");
+    }
+    if let Some(tool) = filter.tool {
+        query.push(" AND (exposed = ").push_bind(tool.clone()).push(" OR tool = ").push_bind(tool).push(")");
+    }
+    if let Some(before) = filter.before {
+        let before = before.to_string();
+        query.push(" AND seq < (SELECT seq FROM dead_letters WHERE id = ").push_bind(before).push(")");
+    }
+    query.push(" ORDER BY seq DESC LIMIT ").push_bind(i64::from(most));
+    query
+}
+
+/// Inserts a letter that is not there yet.
+pub(super) async fn add(connection: &mut SqliteConnection, letter: Letter) -> Result<Verdict, sqlx::Error> {
+    if let Some(row) = find(connection, letter.id).await? {
+        return Ok(match read(&row) {
+            Ok(kept) if kept == letter => Ok(Effect::default()),
+            _ => Err(StoreError::Conflict { call_id: letter.id }),
+        });
+    }
+    let count = sqlx::query(sql::OPEN_LETTERS).bind(letter.user.clone()).fetch_one(&mut *connection).await?;
+    let (all, of_user) = (count.try_get::<i64, _>(0)? as usize, count.try_get::<i64, _>(1)? as usize);
+    if let Err(full) = check_room(all, of_user) {
+        return Ok(Err(full));
+    }
+    let attempts = attempts(&letter);
+    let query = sqlx::query(sql::ADD_LETTER)
+        .bind(letter.id.to_string())
+        .bind(letter.call_id.to_string())
+        .bind(letter.user)
+        .bind(letter.persona)
+        .bind(letter.session)
+        .bind(String::from(letter.server))
+        .bind(letter.tool)
+        .bind(letter.exposed)
+        .bind(letter.provider)
+        .bind(letter.arguments_preview)
+        .bind(letter.arguments_sha256.to_vec())
+        .bind(letter.error_code)
+        .bind(letter.error_text)
+        .bind(attempts)
+        .bind(letter.created_ms)
+        .bind(letter.next_retry_ms)
+        .bind(letter.state.as_str())
+        .bind(letter.replaying.as_str())
+        .bind(letter.may_have_happened)
+        .bind(letter.replays)
+        .bind(letter.sealed);
+    query.execute(connection).await?;
+    Ok(Ok(Effect::default()))
+}
+
+async fn find(connection: &mut SqliteConnection, id: Uuid) -> Result<Option<SqliteRow>, sqlx::Error> {
+    sqlx::query(sql::LETTER).bind(id.to_string()).fetch_optional(connection).await
+}
+
+/// Moves a letter on, if nobody has done so before; the audit row comes with it or not at all.
+pub(super) async fn step(
+    connection: &mut SqliteConnection,
+    id: Uuid,
+    step: LetterStep,
+    at_ms: i64,
+    audit: Option<AuditEntry>,
+    notes: &mut Vec<AuditEntry>,
+) -> Result<Verdict, sqlx::Error> {
+    let Some(row) = find(connection, id).await? else { return Ok(Ok(Effect::default())) };
+    let letter = match read(&row) {
+        Ok(letter) => letter,
+        Err(error) => return Ok(Err(unreadable(&error))),
+    };
+    let letter = apply(letter, &step, at_ms);
+    if let LetterContest::Won(moved) = &letter {
+        save(connection, moved).await?;
+        notes.extend(audit);
+    }
+    Ok(Ok(Effect { letter, ..Effect::default() }))
+}
+
+/// Puts back letters whose call was being made.
+pub(super) async fn interrupt(
+    connection: &mut SqliteConnection,
+    at_ms: i64,
+    next_retry_ms: i64,
+    notes: &mut Vec<AuditEntry>,
+) -> Result<Verdict, sqlx::Error> {
+    let query = sqlx::query(sql::RETRYING_LETTERS).bind(SWEEP as i64);
+    let found = query.fetch_all(&mut *connection).await?;
+    let mut letters = Vec::new();
+    for letter in rows::readable(&found, read) {
+        let Ok(letter) = letter.step(&LetterStep::Interrupt { next_retry_ms }, at_ms) else { continue };
+        save(connection, &letter).await?;
+        notes.push(letter.trace(at_ms, None, "interrupted"));
+        letters.push(letter);
+    }
+    Ok(Ok(Effect { letters, ..Effect::default() }))
+}
+
+async fn save(connection: &mut SqliteConnection, letter: &Letter) -> Result<(), sqlx::Error> {
+    let query = sqlx::query(sql::CHANGE_LETTER)
+        .bind(letter.id.to_string())
+        .bind(letter.provider.clone())
+        .bind(letter.error_code.clone())
+        .bind(letter.error_text.clone())
+        .bind(attempts(letter))
+        .bind(letter.next_retry_ms)
+        .bind(letter.state.as_str())
+        .bind(letter.may_have_happened)
+        .bind(letter.replays)
+        .bind(letter.ended_ms)
+        .bind(letter.sealed.clone());
+    query.execute(connection).await?;
+    Ok(())
+}
+
+#[async_trait]
+impl LetterStore for SqliteStore {
+    async fn add_letter(&self, letter: Letter) -> Result<(), StoreError> {
+        check_letter(&letter)?;
+        self.writer.write(Change::AddLetter(letter.into())).await?;
+        Ok(())
+    }
+
+    async fn letter(&self, id: Uuid) -> Result<Option<Letter>, StoreError> {
+        Ok(self.all(sqlx::query(sql::LETTER).bind(id.to_string()), read).await?.pop())
+    }
+
+    async fn letters(&self, filter: LetterFilter) -> Result<Vec<Letter>, StoreError> {
+        self.all(list(filter).build(), read).await
+    }
+
+    async fn due_letters(&self, now_ms: i64, limit: u32) -> Result<Vec<Letter>, StoreError> {
+        self.all(sqlx::query(sql::DUE_LETTERS).bind(now_ms).bind(i64::from(limit)), read).await
+    }
+
+    async fn next_letter_ms(&self) -> Result<Option<i64>, StoreError> {
+        let found = self.all(sqlx::query(sql::NEXT_LETTER), |row| Ok(row.try_get("next_ms")?)).await?;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    async fn move_letter(
+        &self,
+        id: Uuid,
+        step: LetterStep,
+        at_ms: i64,
+        audit: Option<AuditEntry>,
+    ) -> Result<LetterContest, StoreError> {
+        let audit = audit.map(|mut entry| {
+            entry.fit();
+            Box::new(entry)
+        });
+        let change = Change::MoveLetter { id, step: step.into(), at_ms, audit };
+        Ok(self.writer.write(change).await?.letter)
+    }
+
+    async fn interrupted_letters(&self, at_ms: i64, next_retry_ms: i64) -> Result<Vec<Letter>, StoreError> {
+        let mut all = Vec::new();
+        loop {
+            let some = self.writer.write(Change::InterruptLetters { at_ms, next_retry_ms }).await?.letters;
+            if some.is_empty() {
+                return Ok(all);
+            }
+            all.extend(some);
+        }
+    }
+}

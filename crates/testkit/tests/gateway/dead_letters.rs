@@ -1,0 +1,347 @@
+//! Dead letters: what came to nothing is kept, and made again once, as the one who called first.
+
+use crate::known::{bearer, make_token};
+use crate::ledger::{Ledger, entry};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::upstream::Answer;
+use toolbooth_testkit::world::{Gateway, Home, Http, PATIENCE, Upstream, poll};
+
+const LETTERS: usize = 100;
+/// Two tools, of which one changes something.
+const TOOLS: &str = r#"[
+    {"name":"send_note","inputSchema":{"type":"object","properties":{"note":{"type":"string"},"username":{"type":"string"}},"required":["note"]}},
+    {"name":"list_notes","inputSchema":{"type":"object","properties":{"username":{"type":"string"}}}}
+]"#;
+
+fn ok() -> Answer {
+    Answer::result(r#"{"content":[{"type":"text","text":"done"}]}"#)
+}
+
+/// What a broken server says.
+fn broken() -> Answer {
+    Answer::Raw { status: 500, kind: "text/plain".into(), body: "out of order".into() }
+}
+
+/// Makes `led` a command that cannot be started, or what it was.
+fn set_health(ledger: &Ledger, healthy: bool) {
+    let mut led = entry();
+    led["args"][1] = ledger.home.path("ledger.txt").display().to_string().into();
+    if !healthy {
+        led["command"] = ledger.home.path("nowhere").display().to_string().into();
+    }
+    ledger.home.configure(json!({}), &[("led", led)]);
+}
+
+#[tokio::test]
+async fn a_hundred_letters_outlive_a_kill_and_are_each_made_once() {
+    let ledger = Ledger::start(json!({})).await.ready().await;
+    set_health(&ledger, false);
+    let ledger = ledger.survive().await;
+    let http = ledger.gateway.http();
+    let mut ids = BTreeMap::new();
+    for number in 0..LETTERS {
+        let body = json!({ "arguments": { "text": format!("note-{number}") } }).to_string();
+        let (status, problem) = http.post_json("/tools/led_write_entry/call", &body).await;
+        assert_eq!(status, 502, "{problem}");
+        let hint = problem["hint"].as_str().unwrap_or_default().to_owned();
+        let id = hint.split("dead letter ").nth(1).and_then(|rest| rest.split(':').next());
+        ids.insert(id.unwrap_or_else(|| panic!("no letter in {hint:?}")).to_owned(), number);
+    }
+    set_health(&ledger, true);
+    // What was acknowledged is on disk: the gateway is killed, not stopped.
+    let ledger = ledger.survive().await.ready().await;
+    assert!(ledger.entries().is_empty(), "nothing reached the server");
+    let waiting = ledger.json(&["dead-letters", "list", "--limit", "1000"]);
+    let waiting = waiting["dead_letters"].as_array().unwrap();
+    assert_eq!(waiting.len(), LETTERS);
+    for letter in waiting {
+        assert!(ids.contains_key(letter["id"].as_str().unwrap()), "{letter}");
+        assert_eq!((&letter["state"], &letter["may_have_happened"]), (&json!("pending"), &json!(false)));
+        assert_eq!(letter["attempts"][0]["provider"], "mcp:led");
+    }
+    // Two who replay everything at once do not make anything twice.
+    let command = |words: &'static [&'static str]| {
+        let (home, words) = (ledger.home.config(), words);
+        let data = ledger.home.data();
+        tokio::task::spawn_blocking(move || {
+            let mut command = std::process::Command::new(toolbooth_testkit::world::binaries::toolbooth());
+            command.args(words).arg("--config").arg(home).arg("--data-dir").arg(data).output().unwrap()
+        })
+    };
+    let all: &[&str] = &["dead-letters", "replay", "--all", "--json"];
+    let (one, two) = tokio::join!(command(all), command(all));
+    let resolved = |output: &std::process::Output| {
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        told["resolved"].as_array().unwrap().len()
+    };
+    assert_eq!(resolved(&one.unwrap()) + resolved(&two.unwrap()), LETTERS);
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for entry in ledger.entries() {
+        *counts.entry(entry.split(' ').next().unwrap().to_owned()).or_default() += 1;
+    }
+    assert_eq!(counts.len(), LETTERS);
+    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+    let http = ledger.gateway.http();
+    let page = http.get_json("/dead-letters?state=resolved&tool=led_write_entry&limit=60").await;
+    assert_eq!(page["dead_letters"].as_array().unwrap().len(), 60);
+    let next = page["next_cursor"].as_str().unwrap();
+    let page = http.get_json(&format!("/dead-letters?state=resolved&limit=60&cursor={next}")).await;
+    assert_eq!((page["dead_letters"].as_array().unwrap().len(), &page["next_cursor"]), (40, &Value::Null));
+    let (status, problem) =
+        http.post_json(&format!("/dead-letters/{}/replay", ids.keys().next().unwrap()), "").await;
+    assert_eq!((status, &problem["code"]), (409, &json!("dead-letter.over")));
+    assert!(ledger.run(&["audit", "verify"]).status.success());
+}
+
+/// A gateway with a server `mail` for `staff`, and tokens of root, ann and bob.
+struct Post {
+    home: Home,
+    gateway: Gateway,
+    mail: Upstream,
+    tokens: [String; 3],
+    settings: Value,
+}
+
+impl Post {
+    async fn open(more: Value) -> Self {
+        let mail = Upstream::start(Era::Modern).await;
+        mail.list(TOOLS);
+        mail.answer(broken());
+        let mut settings = json!({
+            "auth": { "mode": "token" },
+            "policy": { "consent": "client" },
+            "groups": { "staff": ["ann", "bob"] },
+        });
+        settings["dead_letters"] = more;
+        let home = Home::with_settings(settings.clone(), &[("mail", Self::entry(&mail))]);
+        let tokens = [("root", &["--groups", "admin"][..]), ("ann", &[]), ("bob", &[])];
+        let tokens = tokens.map(|(user, more)| make_token(&home, None, user, more).0);
+        let mut gateway = home.start().await;
+        gateway.showing = bearer(&tokens[0]);
+        gateway.connected(&["mail"]).await;
+        Self { home, gateway, mail, tokens, settings }
+    }
+
+    fn entry(mail: &Upstream) -> Value {
+        let mut entry = mail.entry();
+        entry["groups"] = json!(["staff"]);
+        entry["inject"] = true.into();
+        entry["timeout"] = json!(1);
+        entry
+    }
+
+    fn http(&self, user: usize) -> Http {
+        Http::new(self.gateway.address).sending(&bearer(&self.tokens[user]))
+    }
+
+    /// A failed call of Ann; its letter.
+    async fn fail(&self, tool: &str, arguments: Value) -> String {
+        let body = json!({ "arguments": arguments, "session": "work" }).to_string();
+        let (status, problem) = self.http(ANN).post_json(&format!("/tools/mail_{tool}/call"), &body).await;
+        assert!(status >= 500, "{problem}");
+        let found = self.http(ANN).get_json("/dead-letters?limit=1").await;
+        let id = found["dead_letters"][0]["id"].as_str().unwrap_or_else(|| panic!("{problem}")).to_owned();
+        assert!(problem["hint"].as_str().unwrap().contains(&id), "{problem}");
+        id
+    }
+
+    async fn replay(&self, user: usize, id: &str, body: &str) -> (u16, Value) {
+        self.http(user).post_json(&format!("/dead-letters/{id}/replay"), body).await
+    }
+
+    async fn letter(&self, id: &str) -> Value {
+        self.http(ANN).get_json(&format!("/dead-letters/{id}")).await
+    }
+
+    async fn reborn(self) -> Self {
+        let Self { home, gateway, mail, tokens, settings } = self;
+        gateway.gone().await;
+        let mut gateway = home.start().await;
+        gateway.showing = bearer(&tokens[0]);
+        gateway.connected(&["mail"]).await;
+        Self { home, gateway, mail, tokens, settings }
+    }
+
+    /// Who called, as the server was told each time.
+    fn told(&self) -> Vec<String> {
+        let seen = self.mail.seen("tools/call").into_iter();
+        seen.map(|seen| {
+            let body: Value = serde_json::from_str(&seen.body).unwrap();
+            body["params"]["arguments"]["username"].as_str().unwrap_or("nobody").to_owned()
+        })
+        .collect()
+    }
+}
+
+const ROOT: usize = 0;
+const ANN: usize = 1;
+const BOB: usize = 2;
+const ANYWAY: &str = r#"{"anyway":true}"#;
+
+#[tokio::test]
+async fn a_letter_is_made_again_as_its_first_caller_whoever_asks() {
+    let post = Post::open(json!({})).await;
+    let secret = json!({ "note": "hello", "username": "root" });
+    let id = post.fail("send_note", json!({ "note": "hello" })).await;
+    let forged = post.fail("send_note", secret).await;
+    let letter = post.letter(&id).await;
+    assert_eq!((&letter["user"], &letter["may_have_happened"]), (&json!("ann"), &json!(true)), "{letter}");
+    assert_eq!((&letter["replaying"], &letter["next_retry_ms"]), (&json!("by_hand"), &Value::Null));
+    // What belongs to another looks like what is not there.
+    let nowhere = "00000000-0000-0000-0000-000000000000".to_owned();
+    let bob = post.http(BOB);
+    for unknown in [&id, &nowhere] {
+        let shown = bob.get_json(&format!("/dead-letters/{unknown}")).await;
+        let (status, replayed) = post.replay(BOB, unknown, ANYWAY).await;
+        let dropped = bob.send(http::Method::DELETE, &format!("/dead-letters/{unknown}"), &[], "").await;
+        assert_eq!((status, dropped.status), (404, 404));
+        for answer in [shown, replayed, dropped.json().await] {
+            let expected = json!({
+                "type": "urn:toolbooth:fault:dead-letter.unknown",
+                "title": format!("there is no dead letter {unknown}"),
+                "status": 404, "code": "dead-letter.unknown", "blame": "caller",
+                "hint": "`toolbooth dead-letters list --all` shows yours",
+            });
+            assert_eq!(answer, expected);
+        }
+    }
+    assert_eq!(bob.get_json("/dead-letters").await["dead_letters"], json!([]));
+    assert_eq!(post.http(ROOT).get_json("/dead-letters").await["dead_letters"].as_array().unwrap().len(), 2);
+    // Nobody is named in a replay, and a write in doubt is not made unwarned.
+    post.mail.answer(ok());
+    let (status, refused) = post.replay(ROOT, &id, r#"{"anyway":true,"user":"root"}"#).await;
+    assert_eq!((status, &refused["code"]), (400, &json!("request.bad-body")));
+    let (status, warned) = post.replay(ROOT, &id, "").await;
+    assert_eq!((status, &warned["code"]), (409, &json!("dead-letter.may-have-happened")));
+    assert_eq!(post.told().len(), 2, "only the calls that failed were sent");
+    for id in [&id, &forged] {
+        let (status, made) = post.replay(ROOT, id, ANYWAY).await;
+        assert_eq!((status, &made["dead_letter"]["state"]), (200, &json!("resolved")), "{made}");
+        assert_eq!(made["result"], Value::Null, "what came back is Ann's");
+    }
+    assert_eq!(post.told(), ["ann"; 4]);
+    let audit = post.http(ROOT).get_json("/audit?limit=100").await;
+    let rows = audit["rows"].as_array().unwrap();
+    for kind in ["dead_letter", "call"] {
+        let both = |row: &&Value| row["kind"] == kind && row["user"] == "ann" && row["by"] == "root";
+        assert_eq!(rows.iter().filter(both).count(), 2, "{audit}");
+    }
+}
+
+#[tokio::test]
+async fn rights_that_are_gone_are_gone_for_replays_too() {
+    let post = Post::open(json!({})).await;
+    let id = post.fail("list_notes", json!({})).await;
+    post.mail.answer(ok());
+    let mut settings = post.settings.clone();
+    settings["groups"] = json!({ "staff": ["bob"] });
+    post.home.configure(settings, &[("mail", Post::entry(&post.mail))]);
+    let http = post.http(ANN);
+    let gone =
+        poll(PATIENCE, || async { (http.get_json("/tools").await["tools"] == json!([])).then_some(()) });
+    gone.await.expect("Ann's rights go");
+    let calls = post.told().len();
+    for user in [ANN, ROOT] {
+        let (status, problem) = post.replay(user, &id, "").await;
+        assert_eq!((status, &problem["code"]), (403, &json!("call.rights-gone")), "{problem}");
+    }
+    assert_eq!(post.told().len(), calls, "nothing was sent");
+    let letter = post.letter(&id).await;
+    assert_eq!((&letter["state"], &letter["next_retry_ms"]), (&json!("pending"), &Value::Null));
+    post.home.configure(post.settings.clone(), &[("mail", Post::entry(&post.mail))]);
+    let made = poll(PATIENCE, || async {
+        let (status, made) = post.replay(ANN, &id, "").await;
+        (status == 200).then_some(made)
+    });
+    let made = made.await.expect("with the rights comes the call");
+    assert_eq!(made["result"]["content"][0]["text"], "done");
+    assert_eq!(post.told().last().map(String::as_str), Some("ann"));
+}
+
+#[tokio::test]
+async fn a_kill_during_a_replay_leaves_doubt_about_writes_alone() {
+    let post = Post::open(json!({})).await;
+    let write = post.fail("send_note", json!({ "note": "once" })).await;
+    let read = post.fail("list_notes", json!({})).await;
+    post.mail.answer(Answer::Stalls { text: "{".into(), length: 100 });
+    let before = post.told().len();
+    for id in [&write, &read] {
+        let (http, path) = (post.http(ROOT), format!("/dead-letters/{id}/replay"));
+        tokio::spawn(async move { http.try_post(&path, ANYWAY).await });
+    }
+    let both = poll(PATIENCE, || async { (post.told().len() == before + 2).then_some(()) });
+    both.await.expect("both are under way");
+    assert_eq!(post.letter(&write).await["state"], "retrying");
+    let (status, busy) = post.replay(ANN, &write, ANYWAY).await;
+    assert_eq!((status, &busy["code"]), (409, &json!("dead-letter.retrying")));
+    post.gateway.signal(nix::sys::signal::Signal::SIGKILL);
+    post.mail.answer(ok());
+    let post = post.reborn().await;
+    let (write, read) = (post.letter(&write).await, post.letter(&read).await);
+    assert_eq!((&write["state"], &write["may_have_happened"]), (&json!("pending"), &json!(true)), "{write}");
+    assert_eq!((&read["state"], &read["may_have_happened"]), (&json!("pending"), &json!(false)), "{read}");
+    assert_eq!((write["next_retry_ms"].is_i64(), read["next_retry_ms"].is_i64()), (false, true));
+    assert_eq!((&write["replays"], &read["replays"]), (&json!(1), &json!(1)));
+}
+
+#[tokio::test]
+async fn safe_calls_are_made_again_by_themselves_and_others_are_not() {
+    let post = Post::open(json!({ "schedule_seconds": [1], "max_replays": 2 })).await;
+    let write = post.fail("send_note", json!({ "note": "once" })).await;
+    let read = post.fail("list_notes", json!({})).await;
+    assert!(post.letter(&read).await["next_retry_ms"].is_i64());
+    post.mail.answer(ok());
+    let long = Duration::from_secs(30);
+    let over = poll(long, || async { (post.letter(&read).await["state"] == "resolved").then_some(()) });
+    over.await.unwrap_or_else(|| panic!("{}", post.gateway.log()));
+    assert_eq!(post.letter(&write).await["state"], "pending");
+    assert_eq!(post.told(), ["ann"; 3]);
+}
+
+#[tokio::test]
+async fn only_accepted_calls_that_came_to_nothing_are_kept() {
+    let post = Post::open(json!({})).await;
+    let http = post.http(ANN);
+    post.mail.answer(Answer::result(r#"{"content":[],"isError":true}"#));
+    let cases = [
+        ("mail_send_note", json!({ "note": "the tool's own error" }), 200),
+        ("mail_send_note", json!({ "nope": 1 }), 400),
+        ("mail_nothing", json!({}), 404),
+    ];
+    for (tool, arguments, expected) in cases {
+        let body = json!({ "arguments": arguments }).to_string();
+        let (status, answer) = http.post_json(&format!("/tools/{tool}/call"), &body).await;
+        assert_eq!(status, expected, "{tool} {answer}");
+    }
+    // A caller who hangs up wants nothing any more.
+    post.mail.answer(Answer::Stalls { text: "{".into(), length: 100 });
+    let body = json!({ "arguments": { "note": "hung up" } }).to_string();
+    let hanging = {
+        let http = http.clone();
+        tokio::spawn(async move { http.try_post("/tools/mail_send_note/call", &body).await })
+    };
+    let sent = poll(PATIENCE, || async { (post.told().len() == 2).then_some(()) });
+    sent.await.expect("it is under way");
+    hanging.abort();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(http.get_json("/dead-letters").await["dead_letters"], json!([]));
+    // No answer in time is a loss, and of a write nobody knows.
+    let id = post.fail("send_note", json!({ "note": "late", "password": "hunter2" })).await;
+    let letter = post.letter(&id).await;
+    assert_eq!(
+        (&letter["error"]["code"], &letter["may_have_happened"]),
+        (&json!("call.timeout"), &json!(true))
+    );
+    assert!(!letter.to_string().contains("hunter2"), "{letter}");
+    for file in ["toolbooth.db", "toolbooth.db-wal"] {
+        let bytes = std::fs::read(post.home.data().join(file)).unwrap();
+        assert!(!bytes.windows(7).any(|part| part == b"hunter2"), "{file} holds a secret");
+    }
+    let dropped = http.send(http::Method::DELETE, &format!("/dead-letters/{id}"), &[], "").await;
+    assert_eq!((dropped.status, &dropped.json().await["state"]), (200, &json!("dropped")));
+    let (status, problem) = post.replay(ANN, &id, ANYWAY).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("dead-letter.over")));
+}
