@@ -2,6 +2,7 @@
 
 use crate::cached;
 use crate::changes::Change;
+use crate::events::Events;
 use crate::files::{FileRoom, Files, Grant};
 use crate::keeper::{CatalogKeeper, Part};
 use crate::memory::Memory;
@@ -45,6 +46,8 @@ pub struct Options {
     pub naming: Naming,
     /// The longest a call may take, whatever its server says.
     pub max_call: Duration,
+    /// How many events are kept for those who come back.
+    pub event_ring: usize,
 }
 
 /// A server as the engine holds it.
@@ -93,6 +96,7 @@ pub struct Engine {
     states: States,
     parking: ParkingLot,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) events: Arc<Events>,
     own_seats: Seats,
     /// One reload at a time.
     applying: Mutex<()>,
@@ -141,6 +145,7 @@ impl Engine {
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
         };
         let engine = Arc::new(Self {
+            events: Events::new(options.event_ring),
             options,
             store,
             catalog: ArcSwap::default(),
@@ -191,6 +196,7 @@ impl Engine {
                     continue;
                 }
                 Some(Managed::Running { server, .. }) => {
+                    self.emit_state(&name, &ServerState::Disconnected);
                     leaving.push(server.clone());
                     true
                 }
@@ -218,6 +224,9 @@ impl Engine {
                         true => Start::AtOnce,
                         false => Start::OnDemand,
                     };
+                    if start == Start::AtOnce {
+                        self.emit_state(&name, &ServerState::Connecting);
+                    }
                     let server = Supervised::start(entry, hint, credential, start, &self.context);
                     if is_new && start == Start::AtOnce && !server.entry.lazy {
                         self.newcomers.expect(&server);
@@ -230,6 +239,7 @@ impl Engine {
             applied.removed.push(name.clone());
             parts.push(Part::Gone(name.clone()));
             if let Managed::Running { server, .. } = managed {
+                self.emit_state(name, &ServerState::Disconnected);
                 leaving.push(server.clone());
             }
         }
@@ -441,6 +451,7 @@ impl Engine {
             Managed::Idle(_) => None,
         });
         futures_util::future::join_all(stopping).await;
+        self.events.end_webhooks().await;
         let _ = self.store.flush().await;
         self.store.close().await;
     }
@@ -458,11 +469,9 @@ async fn hear(engine: Weak<Engine>, mut news: mpsc::Receiver<ServerEvent>) {
     while let Some(event) = news.recv().await {
         let Some(engine) = engine.upgrade() else { return };
         match event {
-            ServerEvent::State(name) => {
-                let state = engine.servers.load().get(&name).map(Managed::state);
-                if let Some(state) = state {
-                    tracing::info!(server.name = %name, "server `{name}` is {}", state.as_str());
-                }
+            ServerEvent::State(name, state) => {
+                tracing::info!(server.name = %name, "server `{name}` is {}", state.as_str());
+                engine.emit_state(&name, &state);
             }
             ServerEvent::Discovered { server, discovery, era, kept } => {
                 let news = Part::Discovered { server: server.clone(), discovery, era };

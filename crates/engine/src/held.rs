@@ -180,6 +180,7 @@ impl Engine {
         }
         self.store().hold(held.clone()).await.map_err(|error| Problem::of(&error))?;
         tracing::info!(held = %held.id, user = %held.user, tool = %held.exposed, "a call is held: {}", held.question);
+        self.emit_held(&held);
         Ok(held)
     }
 
@@ -303,6 +304,7 @@ impl Engine {
             .map_err(|error| Problem::of(&error))?;
         match decided {
             Contest::Won(held) => {
+                self.emit_decided(&held);
                 self.heed(&held, by).await;
                 Ok(held)
             }
@@ -390,6 +392,7 @@ impl Engine {
         match self.store().expire_held(now_ms()).await {
             Ok(expired) => {
                 for held in &expired {
+                    self.emit_decided(held);
                     self.waiting_room().call(held);
                 }
             }

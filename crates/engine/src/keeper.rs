@@ -157,6 +157,7 @@ impl CatalogKeeper {
         }
         self.revision += 1;
         engine.set_catalog(Catalog::new(self.revision, self.parts.clone()));
+        engine.emit_catalog(before, &self.parts);
         for kind in changed {
             engine.announce(Change::List(kind));
         }

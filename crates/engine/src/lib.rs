@@ -10,6 +10,7 @@ pub mod changes;
 mod clock;
 mod dispatch;
 pub mod engine;
+pub mod events;
 pub mod files;
 pub mod held;
 pub mod inquiry;

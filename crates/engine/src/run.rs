@@ -7,10 +7,13 @@ use crate::engine::Engine;
 use crate::files::Grant;
 use crate::held::Approved;
 use crate::terms::Audited;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
+use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldOutcome};
 use toolbooth_core::json::RawJson;
@@ -29,6 +32,9 @@ pub(crate) struct Run {
     engine: Arc<Engine>,
     id: Uuid,
     started: Instant,
+    user: Arc<str>,
+    /// The tool, once it is known that the caller may use it.
+    tool: Option<Arc<Tool>>,
     entry: Option<Box<AuditEntry>>,
     audited: Audited,
     /// Whether an intent was written, so that an outcome must follow.
@@ -60,6 +66,8 @@ impl Run {
             engine: engine.clone(),
             id,
             started: Instant::now(),
+            user: incoming.caller.user.clone(),
+            tool: None,
             entry,
             audited,
             journalled: false,
@@ -137,9 +145,12 @@ impl Run {
         if self.audited == Audited::Writes && !draft.tool.effect().rung.writes() {
             self.entry = None;
         }
+        if self.tool.is_none() {
+            self.tool = Some(draft.tool.clone());
+        }
         if let Some(entry) = &mut self.entry {
             entry.server = Some(draft.tool.server.name.shared());
-            entry.tool = Some((*draft.tool.name).into());
+            entry.tool = Some(draft.tool.name.clone());
             entry.arguments_sha256 = Some(fingerprint(&draft.arguments));
             entry.arguments_preview = Some(redact::preview(&draft.arguments).into());
         }
@@ -148,6 +159,7 @@ impl Run {
     /// Notes that the call is about to be sent. What is known to change something is on disk first.
     pub(crate) async fn sealed(&mut self, sealed: &Sealed) -> Result<(), Problem> {
         let tool = sealed.tool();
+        self.engine.emit(self.event(EventKind::ToolCall, tool));
         self.engine.pin_first_use(tool);
         let effect = tool.effect();
         if !effect.rung.writes() || effect.basis == toolbooth_core::effects::Basis::Unknown {
@@ -176,6 +188,7 @@ impl Run {
         self.closed = true;
         self.engine.tally().count(answer, self.started.elapsed());
         let end = End::of(answer);
+        self.tell(&end);
         async move {
             if self.journalled || !self.held.is_empty() {
                 return Box::pin(self.settle(end)).await;
@@ -189,12 +202,37 @@ impl Run {
         }
     }
 
+    /// Tells whoever follows how the call ended.
+    fn tell(&self, end: &End) {
+        // What the caller may not use is not there, in events too: only the name that was asked for is told.
+        let tool = self.tool.as_ref().filter(|_| end.code.as_deref() != Some("call.unknown-tool"));
+        let mut event = match tool {
+            Some(tool) => self.event(EventKind::ToolResult, tool),
+            None => self.asked(Event::new(EventKind::ToolResult).user(self.user.clone()).call(self.id)),
+        };
+        event.code = end.code.clone();
+        self.engine.emit(event.took(self.started.elapsed()).outcome(end.told));
+    }
+
+    fn event(&self, kind: EventKind, tool: &Tool) -> Event {
+        let event = Event::new(kind).user(self.user.clone()).call(self.id);
+        event.server(&tool.server.name).tool(tool.name.clone())
+    }
+
+    /// The name that was asked for, where it was noted anyway.
+    fn asked(&self, event: Event) -> Event {
+        match self.entry.as_ref().and_then(|entry| entry.tool.as_deref()) {
+            Some(name) if self.tool.is_none() => event.asked_for(name),
+            _ => event,
+        }
+    }
+
     async fn settle(&mut self, end: End) {
         let engine = self.engine.clone();
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let at_ms = now_ms();
         if std::mem::take(&mut self.journalled) {
-            let error_code = end.code.clone();
+            let error_code = end.code.as_deref().map(str::to_owned);
             let outcome = Outcome { call_id: self.id, at_ms, kind: end.kind, error_code, duration_ms };
             if let Err(error) = engine.store().write_outcome(outcome).await {
                 tracing::error!("the end of a call was not written down: {error}");
@@ -202,7 +240,8 @@ impl Run {
         }
         for held in std::mem::take(&mut self.held) {
             let result = end.result.clone().filter(|result| result.as_bytes().len() <= MAX_KEPT);
-            let outcome = HeldOutcome { at_ms, kind: end.kind, code: end.code.clone(), result };
+            let code = end.code.as_deref().map(str::to_owned);
+            let outcome = HeldOutcome { at_ms, kind: end.kind, code, result };
             let trace = AuditEntry { outcome: end.kind.as_str().into(), ..held.trace(at_ms) };
             if let Err(error) = engine.store().finish_held(held.id, outcome, trace).await {
                 tracing::error!(held = %held.id, "the end of a held call was not written down: {error}");
@@ -224,11 +263,15 @@ impl Drop for Run {
         // The caller hung up or took the call back.
         self.closed = true;
         self.engine.tally().count_cancelled(self.started.elapsed());
+        let end = End { kind: OutcomeKind::Cancelled, code: None, result: None, told: "cancelled" };
+        self.tell(&end);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut rest = Self {
             engine: self.engine.clone(),
             id: self.id,
             started: self.started,
+            user: self.user.clone(),
+            tool: None,
             entry: self.entry.take(),
             audited: self.audited,
             journalled: self.journalled,
@@ -240,7 +283,7 @@ impl Drop for Run {
             closed: true,
         };
         runtime.spawn(async move {
-            rest.settle(End { kind: OutcomeKind::Cancelled, code: None, result: None, is_held: false }).await;
+            rest.settle(end).await;
         });
     }
 }
@@ -248,9 +291,10 @@ impl Drop for Run {
 /// How a call ended.
 struct End {
     kind: OutcomeKind,
-    code: Option<String>,
+    code: Option<Cow<'static, str>>,
     result: Option<RawJson>,
-    is_held: bool,
+    /// The word for it. Held is no way to end: the call goes on, or not, under another row.
+    told: &'static str,
 }
 
 impl End {
@@ -262,21 +306,24 @@ impl End {
             }
             Ok(Answer::Stream { .. } | Answer::InputRequired { .. }) => (OutcomeKind::Done, None, None),
             Ok(Answer::Held { .. }) => (OutcomeKind::Done, None, None),
-            Ok(Answer::Error(error)) => (OutcomeKind::ToolError, Some(format!("rpc {}", error.code)), None),
+            Ok(Answer::Error(error)) => (OutcomeKind::ToolError, Some(format!("rpc {}", error.code).into()), None),
             Err(problem) if problem.code == "call.timeout" => {
-                (OutcomeKind::Timeout, Some(problem.code.to_owned()), None)
+                (OutcomeKind::Timeout, Some(problem.code.into()), None)
             }
-            Err(problem) => (OutcomeKind::Failed, Some(problem.code.to_owned()), None),
+            Err(problem) => (OutcomeKind::Failed, Some(problem.code.into()), None),
         };
-        let is_held = matches!(answer, Ok(Answer::Held { .. }));
-        Self { kind, code, result, is_held }
+        let told = match answer {
+            Ok(Answer::Held { .. }) => "held",
+            Err(problem) if problem.blame == Blame::Caller => "refused",
+            _ => kind.as_str(),
+        };
+        Self { kind, code, result, told }
     }
 
     fn fill(&self, entry: AuditEntry, started: Instant) -> AuditEntry {
         AuditEntry {
             at_ms: now_ms(),
-            // Held is no way to end: the call goes on, or not, under another row.
-            outcome: if self.is_held { "held" } else { self.kind.as_str() }.into(),
+            outcome: if self.told == "held" { self.told } else { self.kind.as_str() }.into(),
             code: self.code.as_deref().map(Into::into),
             duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
             ..entry
