@@ -10,6 +10,7 @@ mod exit;
 mod failure;
 mod gateway;
 mod jq_worker;
+mod outward;
 mod own;
 mod presence;
 mod progress;

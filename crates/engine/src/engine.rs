@@ -15,11 +15,12 @@ use crate::roster::Roster;
 use crate::state::States;
 use crate::subscriptions::Subscriptions;
 use crate::terms::Terms;
+use crate::trace::Tracing;
 use crate::waiting_room::WaitingRoom;
 use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex as PlainMutex, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::inject::{FileBook, Files as FileNames, Identity, McpData, NoFiles};
@@ -97,6 +98,8 @@ pub struct Engine {
     parking: ParkingLot,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) events: Arc<Events>,
+    pub(crate) tracing: Tracing,
+    started: Instant,
     own_seats: Seats,
     /// One reload at a time.
     applying: Mutex<()>,
@@ -146,6 +149,8 @@ impl Engine {
         };
         let engine = Arc::new(Self {
             events: Events::new(options.event_ring),
+            tracing: Tracing::default(),
+            started: Instant::now(),
             options,
             store,
             catalog: ArcSwap::default(),
@@ -359,6 +364,11 @@ impl Engine {
         &self.tally
     }
 
+    /// How long the gateway has run.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Request states.
     pub fn states(&self) -> &States {
         &self.states
@@ -452,6 +462,7 @@ impl Engine {
         });
         futures_util::future::join_all(stopping).await;
         self.events.end_webhooks().await;
+        self.tracing.end().await;
         let _ = self.store.flush().await;
         self.store.close().await;
     }

@@ -18,7 +18,7 @@ use toolbooth_core::held::{
 };
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::permission::{Permission, on_tool};
-use toolbooth_store::{Contest, HeldFilter, SameCall};
+use toolbooth_store::{Contest, HeldFilter, MAX_HELD_PAGE, SameCall};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::Progress;
 use uuid::Uuid;
@@ -279,6 +279,16 @@ impl Engine {
             filter.user = Some(caller.user.to_string());
         }
         self.store().held_calls(filter).await.map_err(|error| Problem::of(&error))
+    }
+
+    /// How many calls wait for a person, up to a page of them.
+    pub async fn waiting_calls(&self) -> usize {
+        let filter = HeldFilter {
+            states: vec![HeldState::Pending],
+            limit: Some(MAX_HELD_PAGE),
+            ..HeldFilter::default()
+        };
+        self.store().held_calls(filter).await.map(|held| held.len()).unwrap_or_default()
     }
 
     /// Answers for a held call: one answer wins, and on a yes the call runs, once.

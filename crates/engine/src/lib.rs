@@ -33,6 +33,7 @@ pub mod state;
 mod subscriptions;
 pub mod terms;
 pub mod tokens;
+pub mod trace;
 mod waiting_room;
 
 pub use answer::{Answer, ResultFacts};

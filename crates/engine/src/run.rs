@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::files::Grant;
 use crate::held::Approved;
 use crate::terms::Audited;
+use crate::trace::CallSpan;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,13 +46,16 @@ pub(crate) struct Run {
     warnings: Vec<Warning>,
     /// Files that the call may fetch as long as it runs.
     grant: Option<Grant>,
+    /// The call in its trace, where calls are traced.
+    span: Option<Box<CallSpan>>,
     closed: bool,
 }
 
 impl Run {
     /// Opens the record of a call.
-    pub(crate) fn open(engine: &Arc<Engine>, incoming: &Incoming) -> Self {
+    pub(crate) fn open(engine: &Arc<Engine>, incoming: &mut Incoming) -> Self {
         let id = Uuid::now_v7();
+        let span = engine.tracing.begin(incoming);
         let audited = engine.terms().audited;
         let entry = (audited != Audited::None).then(|| {
             Box::new(AuditEntry {
@@ -76,13 +80,17 @@ impl Run {
             held: Vec::new(),
             warnings: Vec::new(),
             grant: None,
+            span,
             closed: false,
         }
     }
 
     /// Opens the record of a call that was approved earlier; what to call.
-    pub(crate) fn of_approved(engine: &Arc<Engine>, approved: Approved) -> Result<(Self, Incoming), Problem> {
-        let mut run = Self::open(engine, &approved.incoming);
+    pub(crate) fn of_approved(
+        engine: &Arc<Engine>,
+        mut approved: Approved,
+    ) -> Result<(Self, Incoming), Problem> {
+        let mut run = Self::open(engine, &mut approved.incoming);
         let incoming = run.licensed(approved)?;
         Ok((run, incoming))
     }
@@ -203,13 +211,16 @@ impl Run {
     }
 
     /// Tells whoever follows how the call ended.
-    fn tell(&self, end: &End) {
+    fn tell(&mut self, end: &End) {
         // What the caller may not use is not there, in events too: only the name that was asked for is told.
         let tool = self.tool.as_ref().filter(|_| end.code.as_deref() != Some("call.unknown-tool"));
         let mut event = match tool {
             Some(tool) => self.event(EventKind::ToolResult, tool),
             None => self.asked(Event::new(EventKind::ToolResult).user(self.user.clone()).call(self.id)),
         };
+        if let Some(span) = self.span.take() {
+            span.end(self.id, tool, end.told, end.code.as_ref());
+        }
         event.code = end.code.clone();
         self.engine.emit(event.took(self.started.elapsed()).outcome(end.told));
     }
@@ -280,6 +291,7 @@ impl Drop for Run {
             held: std::mem::take(&mut self.held),
             warnings: Vec::new(),
             grant: None,
+            span: None,
             closed: true,
         };
         runtime.spawn(async move {

@@ -7,6 +7,7 @@ pub mod completions;
 pub mod config;
 pub mod connect;
 pub mod doctor;
+pub mod events;
 pub mod explain;
 pub mod files;
 pub mod login;
@@ -41,6 +42,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Approvals(what) => approvals::run(&global, what),
         Command::Plan(what) => plan::run(&global, what),
         Command::Files(what) => files::run(&global, what),
+        Command::Events(what) => events::run(&global, &what),
         Command::Audit(what) => audit::run(&global, what),
         Command::Config(what) => config::run(&global, what),
         Command::Reload => reload::run(&global),

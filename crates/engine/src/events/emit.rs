@@ -1,7 +1,8 @@
 //! What the engine itself tells of: servers, the catalog, held calls and plans.
 
-use super::{Events, Follower, Heard};
+use super::{Events, Heard};
 use crate::engine::{Engine, Managed};
+use crate::trace::Tracing;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use toolbooth_core::caller::{Admin, Caller};
@@ -26,6 +27,11 @@ impl Engine {
     /// The latest events and those who follow them.
     pub fn events(&self) -> &Arc<Events> {
         &self.events
+    }
+
+    /// Where calls are traced to.
+    pub fn tracing(&self) -> &Tracing {
+        &self.tracing
     }
 
     /// Whether a caller may hear this, by what they may see now. A gap is for everybody.
@@ -188,13 +194,5 @@ impl Known for Engine {
         let catalog = self.catalog();
         let part = catalog.servers().get(&server)?;
         part.tools.iter().find(|tool| *tool.name == *name).cloned()
-    }
-}
-
-impl Follower {
-    /// What happened since the last time, as far as a caller may hear it.
-    pub async fn next_for(&mut self, engine: &Engine, caller: &Caller) -> Vec<Heard> {
-        let heard = self.next().await;
-        heard.into_iter().filter_map(|heard| engine.heard_by(caller, heard)).collect()
     }
 }

@@ -128,6 +128,11 @@ impl Follower {
         Self { events: events.clone(), kinds, last, stranger, _seat: seat }
     }
 
+    /// The place of the last event that was looked at.
+    pub fn place(&self) -> EventId {
+        EventId { run: self.events.run, number: self.last }
+    }
+
     /// What happened since the last time, waiting until something has. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Vec<Heard> {
         let events = self.events.clone();

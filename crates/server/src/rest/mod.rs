@@ -5,7 +5,9 @@ mod asked;
 mod audit;
 mod calls;
 mod consents;
+mod events;
 mod files;
+mod metrics;
 mod plans;
 mod problem;
 mod servers;
@@ -71,6 +73,9 @@ pub fn router(rest: Rest) -> Router {
         .route("/files", get(files::list).post(files::put))
         .route("/files/{id}", get(files::show).delete(files::remove))
         .route("/files/{id}/content", get(files::content))
+        .route("/events", get(events::follow))
+        .route("/events/recent", get(events::recent))
+        .route("/metrics", get(metrics::metrics))
         .route("/audit", get(audit::list))
         .route("/audit/verify", post(audit::verify))
         .route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));

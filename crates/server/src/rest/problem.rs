@@ -26,6 +26,7 @@ impl From<Problem> for ProblemDocument {
             ("call.already-decided" | "call.answer-too-late" | "call.already-run", _) => StatusCode::CONFLICT,
             ("file.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
             ("file.too-many", _) => StatusCode::CONFLICT,
+            ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
             (_, Blame::Caller) => StatusCode::BAD_REQUEST,

@@ -54,6 +54,11 @@ impl Postbox {
         Some(self)
     }
 
+    /// The path it is at.
+    pub fn path(&self) -> &str {
+        &self.client.origin().path
+    }
+
     /// Posts JSON, with these headers besides.
     pub async fn post(&self, body: Bytes, headers: &[(&'static str, String)]) -> Result<(), PostError> {
         let later = |why: &str| PostError::Later(why.to_owned());
