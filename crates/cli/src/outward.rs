@@ -17,7 +17,8 @@ impl Outward {
     /// Reads the settings; a type of event that there is none of is an error.
     pub fn of(settings: &Settings) -> Result<Self, Problem> {
         let webhooks = settings.events.webhooks.iter().map(|hook| {
-            let kinds = Kinds::of(hook.types.iter().map(String::as_str)).map_err(|fault| Problem::of(&fault))?;
+            let kinds =
+                Kinds::of(hook.types.iter().map(String::as_str)).map_err(|fault| Problem::of(&fault))?;
             Ok(Webhook { url: hook.url.clone(), kinds, secret: hook.secret.clone() })
         });
         let collector = settings.telemetry.otlp_url.clone().map(|url| {

@@ -35,7 +35,8 @@ impl TraceContext {
         let bytes = text.as_bytes();
         let (version, rest) = (bytes.get(..3)?, bytes.get(55..)?);
         let known = version == b"00-" && rest.is_empty();
-        let younger = matches!(version, [a, b, b'-'] if is_hex(&[*a, *b])) && version != b"00-" && version != b"ff-";
+        let younger =
+            matches!(version, [a, b, b'-'] if is_hex(&[*a, *b])) && version != b"00-" && version != b"ff-";
         if !known && !(younger && (rest.is_empty() || rest.starts_with(b"-"))) {
             return None;
         }

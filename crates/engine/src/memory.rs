@@ -2,8 +2,8 @@
 //! accepted definitions. The store has it all; this is its reflection, loaded at start and kept true.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
 use toolbooth_core::call::{Change, Consented, Licence, Permitted, Situation};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin};

@@ -12,9 +12,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldOutcome};
 use toolbooth_core::json::RawJson;
@@ -318,7 +318,9 @@ impl End {
             }
             Ok(Answer::Stream { .. } | Answer::InputRequired { .. }) => (OutcomeKind::Done, None, None),
             Ok(Answer::Held { .. }) => (OutcomeKind::Done, None, None),
-            Ok(Answer::Error(error)) => (OutcomeKind::ToolError, Some(format!("rpc {}", error.code).into()), None),
+            Ok(Answer::Error(error)) => {
+                (OutcomeKind::ToolError, Some(format!("rpc {}", error.code).into()), None)
+            }
             Err(problem) if problem.code == "call.timeout" => {
                 (OutcomeKind::Timeout, Some(problem.code.into()), None)
             }

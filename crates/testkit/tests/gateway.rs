@@ -26,6 +26,8 @@ mod door;
 mod ending;
 #[path = "gateway/eras.rs"]
 mod eras;
+#[path = "gateway/events.rs"]
+mod events;
 #[path = "gateway/features.rs"]
 mod features;
 #[path = "gateway/files.rs"]
@@ -44,6 +46,8 @@ mod known;
 mod ledger;
 #[path = "gateway/lossless.rs"]
 mod lossless;
+#[path = "gateway/outward.rs"]
+mod outward;
 #[path = "gateway/plans.rs"]
 mod plans;
 #[path = "gateway/reload.rs"]

@@ -310,8 +310,11 @@ impl Connection {
 /// The trace context of a request, for servers that look for it in headers.
 fn trace_headers(meta: &[Member], headers: &mut Vec<(HeaderName, HeaderValue)>) {
     let text = |key: &str| meta.iter().find(|member| member.key == key)?.value.string();
-    let Some(parent) = text(TRACEPARENT).filter(|parent| TraceContext::parse(parent).is_some()) else { return };
-    let state = text(TRACESTATE).filter(|state| state.len() <= MAX_TRACESTATE).map(|state| (TRACESTATE, state));
+    let Some(parent) = text(TRACEPARENT).filter(|parent| TraceContext::parse(parent).is_some()) else {
+        return;
+    };
+    let state =
+        text(TRACESTATE).filter(|state| state.len() <= MAX_TRACESTATE).map(|state| (TRACESTATE, state));
     for (name, value) in [(TRACEPARENT, parent)].into_iter().chain(state) {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.push((HeaderName::from_static(name), value));

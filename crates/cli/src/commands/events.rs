@@ -113,7 +113,11 @@ enum Heard {
     End,
 }
 
-async fn listen(global: &Global, what: &EventsArguments, last: &mut Option<String>) -> Result<Heard, Failure> {
+async fn listen(
+    global: &Global,
+    what: &EventsArguments,
+    last: &mut Option<String>,
+) -> Result<Heard, Failure> {
     let reach = Reach::demand(global).await?;
     let path = format!("/events?{}", query(what, last.as_deref()));
     let mut body = reach.stream(Method::GET, &path, None, Body::empty()).await?.into_body();

@@ -214,7 +214,7 @@ mod tests {
             .with("why", "é\n\"");
         expect_test::expect![[r#"{"id":"000000ff-7","type":"tool.result","at_ms":0,"user":"ann","server":"mail","tool":"send","call":"00000000-0000-0000-0000-000000000000","duration_ms":1.234,"outcome":"failed","code":"call.timeout","data":{"attempts":2,"why":"é\n\""}}"#]]
         .assert_eq(event.json(EventId { run: 255, number: 7 }).as_str());
-        assert!(std::mem::size_of::<Event>() <= 168, "{}", std::mem::size_of::<Event>());
+        assert!(size_of::<Event>() <= 168, "{}", size_of::<Event>());
     }
 
     #[test]

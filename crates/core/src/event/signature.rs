@@ -23,7 +23,8 @@ mod tests {
         let one = signature(b"key", 1, b"body");
         // echo -n '1.body' | openssl dgst -sha256 -hmac key
         assert_eq!(one, "t=1,v1=91b5374b153842ad05b2c4eab9349b8321b14703165bd3fb8b034dfb8be98ae5");
-        for other in [signature(b"kez", 1, b"body"), signature(b"key", 2, b"body"), signature(b"key", 1, b"bodz")]
+        for other in
+            [signature(b"kez", 1, b"body"), signature(b"key", 2, b"body"), signature(b"key", 1, b"bodz")]
         {
             assert_ne!(one, other);
         }

@@ -86,7 +86,9 @@ impl Engine {
         for (name, part) in after.iter().filter(|(_, part)| !part.entry.is_own()) {
             match before.get(name) {
                 Some(earlier) if same_offer(earlier, part) => {}
-                earlier => self.emit_part(name, earlier.map(|part| &*part.tools).unwrap_or_default(), &part.tools),
+                earlier => {
+                    self.emit_part(name, earlier.map(|part| &*part.tools).unwrap_or_default(), &part.tools)
+                }
             }
         }
         for (name, part) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {

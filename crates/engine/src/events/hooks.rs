@@ -129,7 +129,13 @@ impl Delivery {
     }
 
     /// Posts until it is taken, refused, or was tried often enough.
-    async fn post(&self, body: &Bytes, last: EventId, events: u64, stopped: &mut watch::Receiver<()>) -> Stopped {
+    async fn post(
+        &self,
+        body: &Bytes,
+        last: EventId,
+        events: u64,
+        stopped: &mut watch::Receiver<()>,
+    ) -> Stopped {
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=ATTEMPTS {
             let error = match self.postbox.post(body.clone(), &self.headers(body, last)).await {

@@ -81,7 +81,10 @@ fn the_latest_come_in_order() {
         events.push(event(&number.to_string()));
     }
     let told = |found: Vec<(EventId, Event)>| -> Vec<String> {
-        found.iter().map(|(id, event)| format!("{}:{}", id.number, event.user.as_deref().unwrap_or(""))).collect()
+        found
+            .iter()
+            .map(|(id, event)| format!("{}:{}", id.number, event.user.as_deref().unwrap_or("")))
+            .collect()
     };
     assert_eq!(told(events.latest(Since::Oldest, 2, |_| true)), ["8:7", "9:8"]);
     assert_eq!(told(events.latest(Since::Oldest, 9, |event| event.user.as_deref() != Some("7"))).len(), 4);
@@ -98,8 +101,9 @@ fn seats_are_limited_and_given_back() {
     assert_eq!(open().err(), Some(TooManyFollowers::OfOne));
     seats.pop();
     assert!(open().is_ok());
-    let others: Vec<_> =
-        (0..300).map_while(|n| events.follow_for(&n.to_string().into(), Kinds::ALL, Since::Now).ok()).collect();
+    let others: Vec<_> = (0..300)
+        .map_while(|n| events.follow_for(&n.to_string().into(), Kinds::ALL, Since::Now).ok())
+        .collect();
     assert_eq!(others.len() + seats.len(), 256);
     drop((seats, others));
     assert_eq!(events.report().followers, 0);

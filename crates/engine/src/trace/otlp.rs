@@ -194,7 +194,8 @@ mod tests {
 
     #[test]
     fn a_span_is_written_as_collectors_read_it() {
-        let context = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").expect("one");
+        let context =
+            TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").expect("one");
         let mut span = Span::begin(context, Some([7; 8]));
         (span.start_ns, span.end_ns) = (1, 2);
         span.tool = Some("echo".into());

@@ -1,7 +1,7 @@
 //! Spans: that of a call, and those of its requests to servers.
 
-use super::otlp::Exporter;
 use super::now_ns;
+use super::otlp::Exporter;
 use std::borrow::Cow;
 use std::sync::Arc;
 use toolbooth_core::catalog::Tool;

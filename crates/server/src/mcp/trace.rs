@@ -42,7 +42,8 @@ mod tests {
                 headers.insert(TRACEPARENT, header.parse().expect("a header"));
                 headers.insert(TRACESTATE, "a=b".parse().expect("a header"));
             }
-            let meta = meta.map(|own: &str| Member { key: TRACEPARENT.into(), value: RawJson::from_value(own) });
+            let meta =
+                meta.map(|own: &str| Member { key: TRACEPARENT.into(), value: RawJson::from_value(own) });
             let continued = continued(meta.into_iter().collect(), Some(&headers));
             let of = |key: &str| {
                 let member = continued.iter().find(|member| member.key == key);

@@ -122,9 +122,9 @@ pub async fn recent(
     let wanted = Wanted::read(query.as_deref(), &headers)?;
     let engine = &rest.door.engine;
     let since = wanted.since.map_or(Since::Oldest, Since::After);
-    let found = engine.events().latest(since, wanted.limit, |event| {
-        wanted.kinds.has(event.kind) && engine.may_hear(&caller, event)
-    });
+    let found = engine
+        .events()
+        .latest(since, wanted.limit, |event| wanted.kinds.has(event.kind) && engine.may_hear(&caller, event));
     let mut text = String::from("[");
     for (at, (id, event)) in found.iter().enumerate() {
         text.push_str(if at == 0 { "" } else { "," });
@@ -197,8 +197,9 @@ impl Told {
             self.identify_again().await?;
             let (engine, caller) = (&self.door.engine, &self.caller);
             let told = self.heard.drain(..).filter_map(|heard| engine.heard_by(caller, heard));
-            self.pending
-                .extend(told.map(|heard| write_event(heard.json().as_bytes(), Some(&heard.id().to_string()))));
+            self.pending.extend(
+                told.map(|heard| write_event(heard.json().as_bytes(), Some(&heard.id().to_string()))),
+            );
         }
     }
 

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use toolbooth_engine::record::BUCKETS_MS;
 use toolbooth_engine::Engine;
+use toolbooth_engine::record::BUCKETS_MS;
 use toolbooth_upstream::ServerState;
 
 /// The media type of the format.
@@ -46,7 +46,8 @@ fn calls(page: &mut Page, engine: &Engine) {
     let bucket = format!("{name}_bucket");
     for (at, count) in sum.iter().enumerate() {
         so_far += count;
-        let bound = BUCKETS_MS.get(at).map_or_else(|| "+Inf".to_owned(), |ms| format!("{}", *ms as f64 / 1e3));
+        let bound =
+            BUCKETS_MS.get(at).map_or_else(|| "+Inf".to_owned(), |ms| format!("{}", *ms as f64 / 1e3));
         page.line(&bucket, &[("le", &bound)], so_far as f64);
     }
     page.line(&format!("{name}_sum"), &[], tally.report().microseconds as f64 / 1e6);
@@ -79,7 +80,11 @@ fn servers(page: &mut Page, engine: &Engine) {
 fn events(page: &mut Page, engine: &Engine) {
     let report = engine.events().report();
     page.counter("toolbooth_events_total", "Events so far.", report.emitted as f64);
-    page.gauge("toolbooth_event_followers", "Streams and webhooks that follow events.", report.followers as f64);
+    page.gauge(
+        "toolbooth_event_followers",
+        "Streams and webhooks that follow events.",
+        report.followers as f64,
+    );
     let name = "toolbooth_events_dropped_total";
     page.head(name, "counter", "Events and spans that somebody missed.");
     let dropped = [
@@ -90,7 +95,11 @@ fn events(page: &mut Page, engine: &Engine) {
     for (why, count) in dropped {
         page.line(name, &[("reason", why)], count as f64);
     }
-    page.counter("toolbooth_spans_total", "Spans handed to the collector.", engine.tracing().report().sent as f64);
+    page.counter(
+        "toolbooth_spans_total",
+        "Spans handed to the collector.",
+        engine.tracing().report().sent as f64,
+    );
 }
 
 fn process(page: &mut Page, engine: &Engine) {

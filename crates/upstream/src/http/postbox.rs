@@ -84,7 +84,9 @@ impl Postbox {
             }
             match status.as_u16() {
                 200..=299 => Ok(()),
-                status @ (408 | 425 | 429 | 500..=599) => Err(PostError::Later(format!("it answered HTTP {status}"))),
+                status @ (408 | 425 | 429 | 500..=599) => {
+                    Err(PostError::Later(format!("it answered HTTP {status}")))
+                }
                 status => Err(PostError::Refused(status)),
             }
         };
