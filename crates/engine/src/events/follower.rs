@@ -1,6 +1,6 @@
 //! Somebody who follows events, at their own pace.
 
-use super::{Events, Since};
+use super::{Events, LOOK, Since};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use toolbooth_core::event::{Event, EventId, Kinds};
@@ -11,8 +11,6 @@ use toolbooth_core::json::{ObjectWriter, RawJson};
 const MAX_FOLLOWERS: usize = 256;
 /// How many of them one user may have.
 const MAX_OF_ONE: usize = 32;
-/// How many events are looked at under one lock.
-const LOOK: usize = 256;
 
 /// Too many follow already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

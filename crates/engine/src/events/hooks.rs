@@ -37,7 +37,8 @@ pub struct Webhook {
 /// The hooks at work.
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
-    running: Mutex<Vec<Running>>,
+    /// Nothing before the first were put to work.
+    running: Mutex<Option<Vec<Running>>>,
 }
 
 #[derive(Debug)]
@@ -51,6 +52,9 @@ impl Events {
     /// Puts these webhooks to work and lets others go. Those that stay go on where they are.
     pub fn set_webhooks(self: &Arc<Self>, hooks: Vec<Webhook>) {
         let mut running = self.hooks.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first are told how the gateway came up; later ones what happens from then on.
+        let since = if running.is_none() { Since::Oldest } else { Since::Now };
+        let running = running.get_or_insert_default();
         // The others end by themselves when they are dropped: nobody can tell them to stop any more.
         running.retain(|running| hooks.contains(&running.hook));
         for hook in hooks {
@@ -68,7 +72,7 @@ impl Events {
                 events: self.clone(),
                 postbox,
             };
-            let follower = self.follow(hook.kinds, Since::Now);
+            let follower = self.follow(hook.kinds, since);
             let task = tokio::spawn(delivery.run(follower, stopped));
             running.push(Running { hook, stop, task });
         }
@@ -76,7 +80,8 @@ impl Events {
 
     /// Ends the webhooks; what is left is delivered if that goes quickly.
     pub(crate) async fn end_webhooks(&self) {
-        let running = std::mem::take(&mut *self.hooks.running.lock().unwrap_or_else(PoisonError::into_inner));
+        let running = self.hooks.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = running.unwrap_or_default();
         let (stops, tasks): (Vec<_>, Vec<_>) =
             running.into_iter().map(|running| (running.stop, running.task)).unzip();
         drop(stops);

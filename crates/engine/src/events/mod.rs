@@ -18,6 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use toolbooth_core::event::{Event, EventId, Kinds};
 
+/// How many events are looked at under one lock.
+const LOOK: usize = 256;
+
 /// The latest events of this run, and everybody who follows them.
 #[derive(Debug)]
 pub struct Events {
@@ -140,24 +143,36 @@ impl Events {
         most: usize,
         mut wanted: impl FnMut(&Event) -> bool,
     ) -> Vec<(EventId, Event)> {
-        // Taken out at once: whether somebody may hear of an event is not decided under the lock.
-        let (gone, kept) = {
-            let ring = self.ring();
-            (ring.gone, ring.kept.iter().cloned().collect::<Vec<_>>())
-        };
         let after = match since {
             Since::After(id) if id.run == self.run => id.number,
             _ => 0,
         };
-        let numbered = kept.into_iter().enumerate().map(|(at, event)| (gone + at as u64 + 1, event));
-        let fresh = numbered.rev().take_while(|(number, _)| *number > after);
-        let mut found: Vec<_> = fresh
-            .filter(|(_, event)| wanted(event))
-            .take(most)
-            .map(|(number, event)| (EventId { run: self.run, number }, event))
-            .collect();
+        let mut found = Vec::new();
+        let mut until = u64::MAX;
+        // Newest first and a few at a time: whether somebody may hear of an event is not decided under the lock.
+        loop {
+            let piece = self.piece(after, until);
+            let Some((first, _)) = piece.first() else { break };
+            until = first.number - 1;
+            let left = most - found.len();
+            found.extend(piece.into_iter().rev().filter(|(_, event)| wanted(event)).take(left));
+            if found.len() == most {
+                break;
+            }
+        }
         found.reverse();
         found
+    }
+
+    /// The last events that are kept of those after one number and up to another.
+    fn piece(&self, after: u64, until: u64) -> Vec<(EventId, Event)> {
+        let ring = self.ring();
+        let until = until.min(ring.newest());
+        let from = until.saturating_sub(LOOK as u64).max(after).max(ring.gone);
+        let numbers = from + 1..=until;
+        let place = |number: u64| usize::try_from(number - ring.gone - 1).unwrap_or(usize::MAX);
+        let kept = numbers.filter_map(|number| Some((number, ring.kept.get(place(number))?.clone())));
+        kept.map(|(number, event)| (EventId { run: self.run, number }, event)).collect()
     }
 
     /// How events do.

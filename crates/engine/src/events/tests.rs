@@ -93,6 +93,18 @@ fn the_latest_come_in_order() {
 }
 
 #[test]
+fn the_latest_are_found_however_far_back_they_lie() {
+    let events = Events::new(1_000);
+    events.push(event("first"));
+    for _ in 0..900 {
+        events.push(event("loud"));
+    }
+    let found = events.latest(Since::Oldest, 10, |event| event.user.as_deref() == Some("first"));
+    assert_eq!(found.iter().map(|(id, _)| id.number).collect::<Vec<_>>(), [1]);
+    assert_eq!(events.latest(Since::Oldest, 1_000, |_| true).len(), 901);
+}
+
+#[test]
 fn seats_are_limited_and_given_back() {
     let events = Events::new(5);
     let ann: Arc<str> = "ann".into();

@@ -86,8 +86,8 @@ fn postbox(collector: &Collector) -> Option<Postbox> {
     if !origin.path.ends_with(PATH) {
         origin.path = format!("{}{PATH}", origin.path.trim_end_matches('/'));
     }
-    let headers = collector.headers.iter();
-    headers.fold(Some(Postbox::at(origin)), |postbox, (name, value)| postbox?.with_header(name, value))
+    let headers = &collector.headers;
+    headers.iter().try_fold(Postbox::at(origin), |postbox, (name, value)| postbox.with_header(name, value))
 }
 
 async fn deliver(postbox: Postbox, mut spans: mpsc::Receiver<Box<Span>>, counts: Arc<Counts>) {

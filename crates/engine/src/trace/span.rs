@@ -90,7 +90,7 @@ impl AttemptSpan {
     }
 
     /// Ends it with what the server answered.
-    pub(crate) fn end(mut self: Box<Self>, answer: &Result<PeerAnswer, UpstreamError>) {
+    pub(crate) fn end(mut self, answer: &Result<PeerAnswer, UpstreamError>) {
         let error = match answer {
             Err(error) => Some(error.code().into()),
             Ok(PeerAnswer::Whole(Err(error))) => Some(format!("rpc {}", error.code).into()),
