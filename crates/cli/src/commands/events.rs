@@ -102,7 +102,8 @@ async fn follow(global: &Global, what: &EventsArguments) -> Outcome {
 /// Whether a failure may pass: a gateway that is away comes back, one that does not know us goes on not to.
 fn may_come_back(failure: &Failure) -> bool {
     let code = failure.trouble.code.as_str();
-    code.starts_with("gateway.un") || code.ends_with("not-running") || code == "events.too-many-streams"
+    let passing = ["gateway.unreachable", "gateway.not-running", "events.too-many-streams"];
+    passing.contains(&code)
 }
 
 /// Why a stream is over.

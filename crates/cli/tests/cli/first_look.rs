@@ -163,6 +163,7 @@ fn help_is_short() {
               approvals    Answer for calls that wait for a person
               plan         Queue calls, read them, and run them in order
               files        Upload files, list, fetch and remove them
+              events       Show what happened lately, or follow what happens
               audit        Show and check the record of calls and decisions
               config       Check, show, explain or import configuration
               reload       Make the running gateway read its configuration again
