@@ -114,6 +114,8 @@ pub enum Command {
     DeadLetters(commands::dead_letters::DeadLettersArguments),
     /// Upload files, list, fetch and remove them.
     Files(commands::files::FilesArguments),
+    /// Show what happened lately, or follow what happens.
+    Events(commands::events::EventsArguments),
     /// Show and check the record of calls and decisions.
     Audit(commands::audit::AuditArguments),
     /// Check, show, explain or import configuration.

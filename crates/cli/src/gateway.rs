@@ -182,6 +182,8 @@ pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> 
     toolbooth_store::open(&url).await.map_err(|error| Problem::of(&error))
 }
 
+/// The largest ring of events: all of it stays in memory.
+const MAX_EVENT_RING: usize = 1_000_000;
 /// How long another command that holds the store is waited for.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -226,6 +228,7 @@ pub async fn engine_of(
         naming: naming(settings),
         max_call: settings.limits.max_call_seconds,
         letter_key: settings.dead_letters.key.clone(),
+        event_ring: usize::try_from(settings.events.ring).unwrap_or(usize::MAX).min(MAX_EVENT_RING),
     };
     let terms = terms::terms(settings)?;
     let room = room::room(settings, sources, address)?;

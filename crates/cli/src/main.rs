@@ -11,6 +11,7 @@ mod failure;
 mod footprint;
 mod gateway;
 mod jq_worker;
+mod outward;
 mod own;
 mod presence;
 mod progress;

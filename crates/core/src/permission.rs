@@ -4,9 +4,10 @@
 //! persona the caller picked, by the operator's rules that hide, and by the bounds of the tool itself. All of
 //! them only ever take away.
 
-use crate::caller::Caller;
+use crate::caller::{Admin, Caller};
 use crate::catalog::{Backing, Bounds, Evenness, Offer, ServerCatalog, Tool};
 use crate::compliance::{Meeting, meet};
+use crate::event::{Audience, Event};
 use crate::persona::Persona;
 use crate::server::ServerEntry;
 use std::sync::Arc;
@@ -127,6 +128,33 @@ pub fn on_persona(caller: &Caller, persona: &Persona) -> Permission {
     }
 }
 
+/// What there is now of what events are about.
+pub trait Known {
+    /// The entry of a server.
+    fn server(&self, name: &str) -> Option<Arc<ServerEntry>>;
+    /// A tool, by its server and that server's own name for it.
+    fn tool(&self, server: &str, name: &str) -> Option<Arc<Tool>>;
+}
+
+/// Decides whether a caller may hear of an event: their own, and those of servers and tools that they may see
+/// at this moment. Those who look after the gateway hear everything.
+pub fn on_event(caller: &Caller, event: &Event, known: &dyn Known) -> Permission {
+    let server = || event.server.as_deref();
+    let granted = match event.kind.audience() {
+        _ if caller.admin == Admin::Yes => true,
+        Audience::Keepers => false,
+        Audience::User => event.user.as_deref() == Some(&*caller.user),
+        Audience::Server => server()
+            .and_then(|name| known.server(name))
+            .is_some_and(|entry| on_server(caller, &entry) == Permission::Granted),
+        Audience::Tool => server()
+            .zip(event.tool.as_deref())
+            .and_then(|(server, tool)| known.tool(server, tool))
+            .is_some_and(|tool| on_tool(caller, &tool) == Permission::Granted),
+    };
+    if granted { Permission::Granted } else { Permission::Hidden }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,5 +225,51 @@ mod tests {
         let mut server = entry("fs");
         server.personas = texts(&["dev"]);
         assert_eq!(on_server(&Caller::owner("me"), &server), Hidden, "without its persona it is not there");
+    }
+
+    struct OneServer(Arc<ServerEntry>);
+
+    impl Known for OneServer {
+        fn server(&self, name: &str) -> Option<Arc<ServerEntry>> {
+            (self.0.name.as_str() == name).then(|| self.0.clone())
+        }
+
+        fn tool(&self, server: &str, name: &str) -> Option<Arc<Tool>> {
+            let tool = (name == "read").then(|| self.server(server)).flatten();
+            tool.map(|entry| Arc::new(Tool::bare(entry, "read", "fs_read")))
+        }
+    }
+
+    #[test]
+    fn an_event_is_heard_by_those_it_is_for() {
+        use crate::event::EventKind;
+        let mut server = entry("fs");
+        server.groups = texts(&["staff"]);
+        let known = OneServer(Arc::new(server));
+        let of = |kind: EventKind, user: Option<&str>, server: &str, tool: &str| {
+            let mut event = Event::new(kind).server(&server.parse().expect("a name")).tool(tool);
+            event.user = user.map(Into::into);
+            event
+        };
+        let (ann, bob) = (Caller::guest("ann", texts(&["staff"])), Caller::guest("bob", []));
+        let admin = Caller { admin: Admin::Yes, ..Caller::guest("root", []) };
+        // Who hears it: ann, bob; root always.
+        let cases = [
+            (of(EventKind::ToolResult, Some("ann"), "fs", "read"), [true, false]),
+            (of(EventKind::ToolResult, Some("bob"), "fs", "read"), [false, true]),
+            (of(EventKind::CallHeld, None, "fs", "read"), [false, false]),
+            (of(EventKind::ServerError, None, "fs", "read"), [true, false]),
+            (of(EventKind::ServerError, Some("bob"), "fs", "read"), [true, false]),
+            (of(EventKind::ServerConnected, None, "gone", "read"), [false, false]),
+            (of(EventKind::CatalogChanged, None, "fs", "read"), [true, false]),
+            (of(EventKind::ToolChanged, None, "fs", "read"), [true, false]),
+            (of(EventKind::ToolChanged, None, "fs", "gone"), [false, false]),
+            (of(EventKind::ConfigError, Some("ann"), "fs", "read"), [false, false]),
+        ];
+        for (event, expected) in cases {
+            let heard = [&ann, &bob].map(|caller| on_event(caller, &event, &known) == Permission::Granted);
+            assert_eq!(heard, expected, "{event:?}");
+            assert_eq!(on_event(&admin, &event, &known), Permission::Granted, "{event:?}");
+        }
     }
 }

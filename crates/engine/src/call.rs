@@ -38,8 +38,12 @@ pub struct CallRequest {
 
 impl Engine {
     /// Makes a call. Dropping the future cancels it, down to the server, and that is recorded too.
-    pub async fn call(self: &Arc<Self>, request: CallRequest, link: &CallLink) -> Result<Answer, Problem> {
-        let mut run = Run::open(self, &request.incoming);
+    pub async fn call(
+        self: &Arc<Self>,
+        mut request: CallRequest,
+        link: &CallLink,
+    ) -> Result<Answer, Problem> {
+        let mut run = Run::open(self, &mut request.incoming);
         let answer = self.walk(request, &mut run, link).await;
         run.close(answer).await
     }

@@ -103,7 +103,13 @@ impl Engine {
             connection.follow_log_level(call.client()).await;
             let mut ask = Ask::for_call(call, &round, progress, reading);
             ask.client = line.client;
-            let answer = match connection.ask(ask, line.link).await {
+            let span = self.tracing.attempt(call, name);
+            ask.meta = span.as_ref().map_or(ask.meta, |span| span.meta());
+            let answered = connection.ask(ask, line.link).await;
+            if let Some(span) = span {
+                span.end(&answered);
+            }
+            let answer = match answered {
                 // The server has forgotten us and has not looked at the request: once more, anew.
                 Err(UpstreamError::SessionExpired { .. }) if !renewed => {
                     renewed = true;

@@ -3,6 +3,7 @@
 use crate::cached;
 use crate::changes::Change;
 use crate::dead_letters::LetterRoom;
+use crate::events::Events;
 use crate::files::{FileRoom, Files, Grant};
 use crate::health::Health;
 use crate::keeper::{CatalogKeeper, Part};
@@ -18,11 +19,12 @@ use crate::routing::Routing;
 use crate::state::States;
 use crate::subscriptions::Subscriptions;
 use crate::terms::Terms;
+use crate::trace::Tracing;
 use crate::waiting_room::WaitingRoom;
 use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex as PlainMutex, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::inject::{FileBook, Files as FileNames, Identity, McpData, NoFiles};
@@ -55,6 +57,8 @@ pub struct Options {
     pub max_call: Duration,
     /// The key that arguments of dead letters are encrypted with; one that the store keeps, where absent.
     pub letter_key: Option<SecretText>,
+    /// How many events are kept for those who come back.
+    pub event_ring: usize,
 }
 
 /// A server as the engine holds it.
@@ -108,6 +112,9 @@ pub struct Engine {
     letters: LetterRoom,
     health: Health,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) events: Arc<Events>,
+    pub(crate) tracing: Tracing,
+    started: Instant,
     own_seats: Seats,
     /// One reload at a time.
     applying: Mutex<()>,
@@ -158,6 +165,9 @@ impl Engine {
         let health = Health::load(&*store).await?;
         let letters = LetterRoom::new(options.letter_key.clone());
         let engine = Arc::new_cyclic(|itself| Self {
+            events: Events::new(options.event_ring),
+            tracing: Tracing::default(),
+            started: Instant::now(),
             options,
             store,
             catalog: ArcSwap::default(),
@@ -213,6 +223,7 @@ impl Engine {
                     continue;
                 }
                 Some(Managed::Running { server, .. }) => {
+                    self.emit_state(&name, &ServerState::Disconnected);
                     leaving.push(server.clone());
                     true
                 }
@@ -240,6 +251,9 @@ impl Engine {
                         true => Start::AtOnce,
                         false => Start::OnDemand,
                     };
+                    if start == Start::AtOnce {
+                        self.emit_state(&name, &ServerState::Connecting);
+                    }
                     let server = Supervised::start(entry, hint, credential, start, &self.context);
                     if is_new && start == Start::AtOnce && !server.entry.lazy {
                         self.newcomers.expect(&server);
@@ -252,6 +266,7 @@ impl Engine {
             applied.removed.push(name.clone());
             parts.push(Part::Gone(name.clone()));
             if let Managed::Running { server, .. } = managed {
+                self.emit_state(name, &ServerState::Disconnected);
                 leaving.push(server.clone());
             }
         }
@@ -376,6 +391,11 @@ impl Engine {
         &self.tally
     }
 
+    /// How long the gateway has run.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Request states.
     pub fn states(&self) -> &States {
         &self.states
@@ -491,6 +511,8 @@ impl Engine {
         });
         futures_util::future::join_all(stopping).await;
         self.save_health().await;
+        self.events.end_webhooks().await;
+        self.tracing.end().await;
         let _ = self.store.flush().await;
         self.store.close().await;
     }
@@ -508,11 +530,9 @@ async fn hear(engine: Weak<Engine>, mut news: mpsc::Receiver<ServerEvent>) {
     while let Some(event) = news.recv().await {
         let Some(engine) = engine.upgrade() else { return };
         match event {
-            ServerEvent::State(name) => {
-                let state = engine.servers.load().get(&name).map(Managed::state);
-                if let Some(state) = state {
-                    tracing::info!(server.name = %name, "server `{name}` is {}", state.as_str());
-                }
+            ServerEvent::State(name, state) => {
+                tracing::info!(server.name = %name, "server `{name}` is {}", state.as_str());
+                engine.emit_state(&name, &state);
             }
             ServerEvent::Discovered { server, discovery, era, kept } => {
                 let news = Part::Discovered { server: server.clone(), discovery, era };

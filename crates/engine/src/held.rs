@@ -18,7 +18,7 @@ use toolbooth_core::held::{
 };
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::permission::{Permission, on_tool};
-use toolbooth_store::{Contest, HeldFilter, SameCall};
+use toolbooth_store::{Contest, HeldFilter, MAX_HELD_PAGE, SameCall};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::Progress;
 use uuid::Uuid;
@@ -180,6 +180,7 @@ impl Engine {
         }
         self.store().hold(held.clone()).await.map_err(|error| Problem::of(&error))?;
         tracing::info!(held = %held.id, user = %held.user, tool = %held.exposed, "a call is held: {}", held.question);
+        self.emit_held(&held);
         Ok(held)
     }
 
@@ -280,6 +281,16 @@ impl Engine {
         self.store().held_calls(filter).await.map_err(|error| Problem::of(&error))
     }
 
+    /// How many calls wait for a person, up to a page of them.
+    pub async fn waiting_calls(&self) -> usize {
+        let filter = HeldFilter {
+            states: vec![HeldState::Pending],
+            limit: Some(MAX_HELD_PAGE),
+            ..HeldFilter::default()
+        };
+        self.store().held_calls(filter).await.map(|held| held.len()).unwrap_or_default()
+    }
+
     /// Answers for a held call: one answer wins, and on a yes the call runs, once.
     pub async fn decide(
         self: &Arc<Self>,
@@ -303,6 +314,7 @@ impl Engine {
             .map_err(|error| Problem::of(&error))?;
         match decided {
             Contest::Won(held) => {
+                self.emit_decided(&held);
                 self.heed(&held, by).await;
                 Ok(held)
             }
@@ -390,6 +402,7 @@ impl Engine {
         match self.store().expire_held(now_ms()).await {
             Ok(expired) => {
                 for held in &expired {
+                    self.emit_decided(held);
                     self.waiting_room().call(held);
                 }
             }

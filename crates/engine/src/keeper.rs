@@ -176,6 +176,7 @@ impl CatalogKeeper {
         self.parts = parts;
         self.revision += 1;
         engine.set_catalog(Catalog::new(self.revision, self.parts.clone()));
+        engine.emit_catalog(&before, &self.parts);
         for kind in changed {
             engine.announce(Change::List(kind));
         }

@@ -11,6 +11,7 @@ mod clock;
 pub mod dead_letters;
 mod dispatch;
 pub mod engine;
+pub mod events;
 pub mod files;
 pub mod health;
 pub mod held;
@@ -37,6 +38,7 @@ pub mod state;
 mod subscriptions;
 pub mod terms;
 pub mod tokens;
+pub mod trace;
 mod waiting_room;
 
 pub use answer::{Answer, ResultFacts};

@@ -2,8 +2,8 @@
 //! accepted definitions. The store has it all; this is its reflection, loaded at start and kept true.
 
 use std::collections::HashMap;
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
 use toolbooth_core::call::{Change, Consented, Licence, Permitted, Situation};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
@@ -26,7 +26,7 @@ pub(crate) struct Memory {
 struct Inner {
     plans: Vec<Plan>,
     consents: HashMap<String, Vec<Consent>>,
-    pins: HashMap<ServerName, HashMap<Box<str>, [u8; 32]>>,
+    pins: HashMap<ServerName, HashMap<Arc<str>, [u8; 32]>>,
 }
 
 impl Memory {

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::Waiting;
 use toolbooth_core::caller::Caller;
+use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState, HeldVerdict};
-use toolbooth_core::plan::{Plan, PlanState};
+use toolbooth_core::plan::{Plan, PlanState, PlanStep};
 use toolbooth_store::HeldFilter;
 use uuid::Uuid;
 
@@ -98,6 +99,7 @@ impl Engine {
         };
         let held = self.held_of(draft, HeldKind::Plan, &waiting.reason, waiting.answerer);
         let step = self.store().queue_step(plan, held.clone()).await.map_err(|error| Problem::of(&error))?;
+        self.emit_held(&HeldCall { plan: Some(PlanStep { plan, step }), ..held.clone() });
         Ok(Answer::queued(&held, plan, step))
     }
 
@@ -115,6 +117,7 @@ impl Engine {
         let plan = self.store().open_plan(plan).await.map_err(|error| Problem::of(&error))?;
         self.memory().open_plan(plan.clone());
         self.note_plan(caller, &plan, "opened").await?;
+        self.emit_plan(EventKind::PlanCreated, &plan);
         Ok(plan)
     }
 
@@ -128,6 +131,7 @@ impl Engine {
                 closed.extend(done.map_err(|error| Problem::of(&error))?);
                 self.memory().close_plan(plan.id);
                 self.note_plan(caller, &plan, "closed").await?;
+                self.emit_plan(EventKind::PlanClosed, &plan);
             }
         }
         Ok(closed)
@@ -166,6 +170,7 @@ impl Engine {
                 self.decide(caller, step.id, verdict, None).await?
             };
             let report = report(&held);
+            let step = held.clone();
             let answer = self.run_held(held).await;
             let problem = match &answer {
                 Ok(Answer::Result { facts, .. }) if facts.is_error => {
@@ -178,6 +183,7 @@ impl Engine {
             };
             let failed = problem.is_some();
             let state = if failed { "failed" } else { "done" };
+            self.emit_step(&step, state);
             reports.push(StepReport { state: state.to_owned(), problem, ..report });
             if failed {
                 break;

@@ -7,15 +7,33 @@ use std::time::Duration;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_upstream::connection::Progress;
 
+/// The upper bounds, in milliseconds, by which durations are told apart; the last bucket has none.
+pub const BUCKETS_MS: [u64; 11] = [1, 2, 5, 10, 25, 100, 250, 1_000, 5_000, 30_000, 120_000];
+
+/// Calls that ended alike, by how long they took: one addition counts a call and its duration.
+#[derive(Debug, Default)]
+struct Histogram([AtomicU64; BUCKETS_MS.len() + 1]);
+
+impl Histogram {
+    fn add(&self, took: Duration) {
+        let at = BUCKETS_MS.iter().position(|bound| took <= Duration::from_millis(*bound));
+        self.0[at.unwrap_or(BUCKETS_MS.len())].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> [u64; BUCKETS_MS.len() + 1] {
+        self.0.each_ref().map(|bucket| bucket.load(Ordering::Relaxed))
+    }
+}
+
 /// How calls ended, since the gateway started.
 #[derive(Debug, Default)]
 pub struct Tally {
-    done: AtomicU64,
-    tool_errors: AtomicU64,
-    refused: AtomicU64,
-    failed: AtomicU64,
-    cancelled: AtomicU64,
-    held: AtomicU64,
+    done: Histogram,
+    tool_errors: Histogram,
+    refused: Histogram,
+    failed: Histogram,
+    cancelled: Histogram,
+    held: Histogram,
     microseconds: AtomicU64,
 }
 
@@ -57,15 +75,27 @@ impl Tally {
         self.add(&self.cancelled, took);
     }
 
-    fn add(&self, counter: &AtomicU64, took: Duration) {
-        counter.fetch_add(1, Ordering::Relaxed);
+    fn add(&self, counter: &Histogram, took: Duration) {
+        counter.add(took);
         let spent = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.microseconds.fetch_add(spent, Ordering::Relaxed);
     }
 
+    /// How many calls ended how, by how long they took: counts by the bounds of [`BUCKETS_MS`].
+    pub fn by_outcome(&self) -> [(&'static str, [u64; BUCKETS_MS.len() + 1]); 6] {
+        [
+            ("done", self.done.read()),
+            ("tool_error", self.tool_errors.read()),
+            ("refused", self.refused.read()),
+            ("failed", self.failed.read()),
+            ("cancelled", self.cancelled.read()),
+            ("held", self.held.read()),
+        ]
+    }
+
     /// The tally now.
     pub fn report(&self) -> TallyReport {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let read = |counter: &Histogram| counter.read().iter().sum();
         TallyReport {
             done: read(&self.done),
             tool_errors: read(&self.tool_errors),
@@ -73,7 +103,7 @@ impl Tally {
             failed: read(&self.failed),
             cancelled: read(&self.cancelled),
             held: read(&self.held),
-            microseconds: read(&self.microseconds),
+            microseconds: self.microseconds.load(Ordering::Relaxed),
         }
     }
 }

@@ -9,12 +9,15 @@ use crate::files::Grant;
 use crate::health::{CallSample, as_provider, ending_of};
 use crate::held::Approved;
 use crate::terms::Audited;
+use crate::trace::CallSpan;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldOutcome};
 use toolbooth_core::json::RawJson;
@@ -33,6 +36,9 @@ pub(crate) struct Run {
     engine: Arc<Engine>,
     id: Uuid,
     started: Instant,
+    user: Arc<str>,
+    /// The tool, once it is known that the caller may use it.
+    tool: Option<Arc<Tool>>,
     entry: Option<Box<AuditEntry>>,
     audited: Audited,
     /// Whether an intent was written, so that an outcome must follow.
@@ -47,13 +53,16 @@ pub(crate) struct Run {
     sent: Option<SentCall>,
     /// What a dead letter is written from, once the call has failed.
     lost: Option<Box<Lost>>,
+    /// The call in its trace, where calls are traced.
+    span: Option<Box<CallSpan>>,
     closed: bool,
 }
 
 impl Run {
     /// Opens the record of a call.
-    pub(crate) fn open(engine: &Arc<Engine>, incoming: &Incoming) -> Self {
+    pub(crate) fn open(engine: &Arc<Engine>, incoming: &mut Incoming) -> Self {
         let id = Uuid::now_v7();
+        let span = engine.tracing.begin(incoming);
         let audited = engine.terms().audited;
         let entry = (audited != Audited::None).then(|| {
             Box::new(AuditEntry {
@@ -68,6 +77,8 @@ impl Run {
             engine: engine.clone(),
             id,
             started: Instant::now(),
+            user: incoming.caller.user.clone(),
+            tool: None,
             entry,
             audited,
             journalled: false,
@@ -78,13 +89,17 @@ impl Run {
             grant: None,
             sent: None,
             lost: None,
+            span,
             closed: false,
         }
     }
 
     /// Opens the record of a call that was approved earlier; what to call.
-    pub(crate) fn of_approved(engine: &Arc<Engine>, approved: Approved) -> Result<(Self, Incoming), Problem> {
-        let mut run = Self::open(engine, &approved.incoming);
+    pub(crate) fn of_approved(
+        engine: &Arc<Engine>,
+        mut approved: Approved,
+    ) -> Result<(Self, Incoming), Problem> {
+        let mut run = Self::open(engine, &mut approved.incoming);
         let incoming = run.licensed(approved)?;
         Ok((run, incoming))
     }
@@ -147,9 +162,12 @@ impl Run {
         if self.audited == Audited::Writes && !draft.tool.effect().rung.writes() {
             self.entry = None;
         }
+        if self.tool.is_none() {
+            self.tool = Some(draft.tool.clone());
+        }
         if let Some(entry) = &mut self.entry {
             entry.server = Some(draft.tool.server.name.shared());
-            entry.tool = Some((*draft.tool.name).into());
+            entry.tool = Some(draft.tool.name.clone());
             entry.arguments_sha256 = Some(fingerprint(&draft.arguments));
             entry.arguments_preview = Some(redact::preview(&draft.arguments).into());
         }
@@ -158,6 +176,7 @@ impl Run {
     /// Notes that the call is about to be sent. What is known to change something is on disk first.
     pub(crate) async fn sealed(&mut self, sealed: &Sealed) -> Result<(), Problem> {
         let tool = sealed.tool();
+        self.engine.emit(self.event(EventKind::ToolCall, tool));
         self.engine.pin_first_use(tool);
         let (tool_called, caller) = (tool.clone(), sealed.caller().clone());
         self.sent = Some(SentCall { tool: tool_called, caller, at: Instant::now() });
@@ -214,6 +233,7 @@ impl Run {
         self.engine.tally().count(answer, self.started.elapsed());
         self.note_health(answer);
         let end = End::of(answer);
+        self.tell(&end);
         async move {
             if self.journalled || !self.held.is_empty() {
                 return Box::pin(self.settle(end)).await;
@@ -241,12 +261,40 @@ impl Run {
         });
     }
 
+    /// Tells whoever follows how the call ended.
+    fn tell(&mut self, end: &End) {
+        // What the caller may not use is not there, in events too: only the name that was asked for is told.
+        let tool = self.tool.as_ref().filter(|_| end.code.as_deref() != Some("call.unknown-tool"));
+        let mut event = match tool {
+            Some(tool) => self.event(EventKind::ToolResult, tool),
+            None => self.asked(Event::new(EventKind::ToolResult).user(self.user.clone()).call(self.id)),
+        };
+        if let Some(span) = self.span.take() {
+            span.end(self.id, tool, end.told, end.code.as_ref());
+        }
+        event.code = end.code.clone();
+        self.engine.emit(event.took(self.started.elapsed()).outcome(end.told));
+    }
+
+    fn event(&self, kind: EventKind, tool: &Tool) -> Event {
+        let event = Event::new(kind).user(self.user.clone()).call(self.id);
+        event.server(&tool.server.name).tool(tool.name.clone())
+    }
+
+    /// The name that was asked for, where it was noted anyway.
+    fn asked(&self, event: Event) -> Event {
+        match self.entry.as_ref().and_then(|entry| entry.tool.as_deref()) {
+            Some(name) if self.tool.is_none() => event.asked_for(name),
+            _ => event,
+        }
+    }
+
     async fn settle(&mut self, end: End) {
         let engine = self.engine.clone();
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let at_ms = now_ms();
         if std::mem::take(&mut self.journalled) {
-            let error_code = end.code.clone();
+            let error_code = end.code.as_deref().map(str::to_owned);
             let outcome = Outcome { call_id: self.id, at_ms, kind: end.kind, error_code, duration_ms };
             if let Err(error) = engine.store().write_outcome(outcome).await {
                 tracing::error!("the end of a call was not written down: {error}");
@@ -254,7 +302,8 @@ impl Run {
         }
         for held in std::mem::take(&mut self.held) {
             let result = end.result.clone().filter(|result| result.as_bytes().len() <= MAX_KEPT);
-            let outcome = HeldOutcome { at_ms, kind: end.kind, code: end.code.clone(), result };
+            let code = end.code.as_deref().map(str::to_owned);
+            let outcome = HeldOutcome { at_ms, kind: end.kind, code, result };
             let trace = AuditEntry { outcome: end.kind.as_str().into(), ..held.trace(at_ms) };
             if let Err(error) = engine.store().finish_held(held.id, outcome, trace).await {
                 tracing::error!(held = %held.id, "the end of a held call was not written down: {error}");
@@ -276,11 +325,15 @@ impl Drop for Run {
         // The caller hung up or took the call back.
         self.closed = true;
         self.engine.tally().count_cancelled(self.started.elapsed());
+        let end = End { kind: OutcomeKind::Cancelled, code: None, result: None, told: "cancelled" };
+        self.tell(&end);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut rest = Self {
             engine: self.engine.clone(),
             id: self.id,
             started: self.started,
+            user: self.user.clone(),
+            tool: None,
             entry: self.entry.take(),
             audited: self.audited,
             journalled: self.journalled,
@@ -291,10 +344,11 @@ impl Drop for Run {
             grant: None,
             sent: None,
             lost: None,
+            span: None,
             closed: true,
         };
         runtime.spawn(async move {
-            rest.settle(End { kind: OutcomeKind::Cancelled, code: None, result: None, is_held: false }).await;
+            rest.settle(end).await;
         });
     }
 }
@@ -309,9 +363,10 @@ struct SentCall {
 /// How a call ended.
 struct End {
     kind: OutcomeKind,
-    code: Option<String>,
+    code: Option<Cow<'static, str>>,
     result: Option<RawJson>,
-    is_held: bool,
+    /// The word for it. Held is no way to end: the call goes on, or not, under another row.
+    told: &'static str,
 }
 
 impl End {
@@ -323,21 +378,26 @@ impl End {
             }
             Ok(Answer::Stream { .. } | Answer::InputRequired { .. }) => (OutcomeKind::Done, None, None),
             Ok(Answer::Held { .. }) => (OutcomeKind::Done, None, None),
-            Ok(Answer::Error(error)) => (OutcomeKind::ToolError, Some(format!("rpc {}", error.code)), None),
-            Err(problem) if problem.code == "call.timeout" => {
-                (OutcomeKind::Timeout, Some(problem.code.to_owned()), None)
+            Ok(Answer::Error(error)) => {
+                (OutcomeKind::ToolError, Some(format!("rpc {}", error.code).into()), None)
             }
-            Err(problem) => (OutcomeKind::Failed, Some(problem.code.to_owned()), None),
+            Err(problem) if problem.code == "call.timeout" => {
+                (OutcomeKind::Timeout, Some(problem.code.into()), None)
+            }
+            Err(problem) => (OutcomeKind::Failed, Some(problem.code.into()), None),
         };
-        let is_held = matches!(answer, Ok(Answer::Held { .. }));
-        Self { kind, code, result, is_held }
+        let told = match answer {
+            Ok(Answer::Held { .. }) => "held",
+            Err(problem) if problem.blame == Blame::Caller => "refused",
+            _ => kind.as_str(),
+        };
+        Self { kind, code, result, told }
     }
 
     fn fill(&self, entry: AuditEntry, started: Instant) -> AuditEntry {
         AuditEntry {
             at_ms: now_ms(),
-            // Held is no way to end: the call goes on, or not, under another row.
-            outcome: if self.is_held { "held" } else { self.kind.as_str() }.into(),
+            outcome: if self.told == "held" { self.told } else { self.kind.as_str() }.into(),
             code: self.code.as_deref().map(Into::into),
             duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
             ..entry

@@ -103,7 +103,7 @@ impl Engine {
             entry: AuditEntry {
                 persona: call.caller().persona_name().map(Into::into),
                 server: Some(tool.server.name.shared()),
-                tool: Some((*tool.name).into()),
+                tool: Some(tool.name.clone()),
                 ..AuditEntry::new(0, "sampling", &call.caller().user, "")
             },
         };

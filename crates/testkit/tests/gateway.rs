@@ -30,6 +30,8 @@ mod door;
 mod ending;
 #[path = "gateway/eras.rs"]
 mod eras;
+#[path = "gateway/events.rs"]
+mod events;
 #[path = "gateway/failover.rs"]
 mod failover;
 #[path = "gateway/features.rs"]
@@ -54,6 +56,8 @@ mod ledger;
 mod lossless;
 #[path = "gateway/manifests.rs"]
 mod manifests;
+#[path = "gateway/outward.rs"]
+mod outward;
 #[path = "gateway/plans.rs"]
 mod plans;
 #[path = "gateway/reload.rs"]

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::json::{Member, ObjectWriter, RawJson};
+use toolbooth_core::trace::{MAX_TRACESTATE, TRACEPARENT, TRACESTATE, TraceContext};
 use toolbooth_wire::meta::Stamp;
 use toolbooth_wire::mirror::{self, ParamHeader};
 use toolbooth_wire::{Era, Revision, RpcError};
@@ -177,6 +178,9 @@ impl Connection {
                 name = value.and_then(|(_, value)| value.string()).map(|text| mirror::encode(&text));
             }
         }
+        if !ask.meta.is_empty() {
+            trace_headers(ask.meta, &mut headers);
+        }
         let text = self.write(id, &ask, token);
         Outbound { id, method: ask.method, text, name, headers, reading: ask.reading, asking }
     }
@@ -300,6 +304,21 @@ impl Connection {
     /// Ends the connection.
     pub async fn close(&self) {
         self.peer.close().await;
+    }
+}
+
+/// The trace context of a request, for servers that look for it in headers.
+fn trace_headers(meta: &[Member], headers: &mut Vec<(HeaderName, HeaderValue)>) {
+    let text = |key: &str| meta.iter().find(|member| member.key == key)?.value.string();
+    let Some(parent) = text(TRACEPARENT).filter(|parent| TraceContext::parse(parent).is_some()) else {
+        return;
+    };
+    let state =
+        text(TRACESTATE).filter(|state| state.len() <= MAX_TRACESTATE).map(|state| (TRACESTATE, state));
+    for (name, value) in [(TRACEPARENT, parent)].into_iter().chain(state) {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.push((HeaderName::from_static(name), value));
+        }
     }
 }
 

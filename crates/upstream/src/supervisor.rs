@@ -48,7 +48,7 @@ pub struct Context {
 #[derive(Debug)]
 pub enum ServerEvent {
     /// Its state changed.
-    State(ServerName),
+    State(ServerName, ServerState),
     /// It has listed what it offers.
     Discovered {
         /// The server.
@@ -255,8 +255,8 @@ impl Keeper {
 
     fn set(&self, state: ServerState) {
         if *self.state.borrow() != state {
-            self.state.send_replace(state);
-            let _ = self.context.events.try_send(ServerEvent::State(self.entry.name.clone()));
+            self.state.send_replace(state.clone());
+            let _ = self.context.events.try_send(ServerEvent::State(self.entry.name.clone(), state));
         }
     }
 

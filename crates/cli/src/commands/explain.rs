@@ -87,9 +87,10 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use std::path::Path;
+    use toolbooth_core::event::EventKind;
 
     /// The first words of codes.
-    const AREAS: [&str; 30] = [
+    const AREAS: [&str; 31] = [
         "approval",
         "auth",
         "blobs",
@@ -98,6 +99,7 @@ mod tests {
         "connect",
         "consent",
         "dead-letter",
+        "events",
         "file",
         "gateway",
         "import",
@@ -122,11 +124,12 @@ mod tests {
         "usage",
     ];
 
-    /// Texts that look like codes: files and settings.
-    const OTHERS: [&str; 8] = [
+    /// Texts that look like codes: files, settings, and what a follower of events is told.
+    const OTHERS: [&str; 9] = [
         "blobs.url",
         "config.toml",
         "config.yaml",
+        "events.gap",
         "gateway.json",
         "gateway.log",
         "gateway.sock",
@@ -162,7 +165,9 @@ mod tests {
         }
         assert!(used.len() > 50, "the sources were not found");
         let pages: BTreeSet<String> = pages().map(|page| page.code.to_owned()).collect();
-        let missing: Vec<&String> = used.difference(&pages).collect();
+        // Events have names of the same kind, and some of them share one with a fault.
+        let is_event = |word: &&String| word.parse::<EventKind>().is_ok();
+        let missing: Vec<&String> = used.difference(&pages).filter(|word| !is_event(word)).collect();
         let unused: Vec<&String> = pages.difference(&used).collect();
         assert!(
             missing.is_empty() && unused.is_empty(),

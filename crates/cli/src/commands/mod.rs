@@ -8,6 +8,7 @@ pub mod config;
 pub mod connect;
 pub mod dead_letters;
 pub mod doctor;
+pub mod events;
 pub mod explain;
 pub mod files;
 pub mod login;
@@ -44,6 +45,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Plan(what) => plan::run(&global, what),
         Command::DeadLetters(what) => dead_letters::run(&global, what),
         Command::Files(what) => files::run(&global, what),
+        Command::Events(what) => events::run(&global, &what),
         Command::Audit(what) => audit::run(&global, what),
         Command::Config(what) => config::run(&global, what),
         Command::Manifest(what) => manifest::run(&global, what),

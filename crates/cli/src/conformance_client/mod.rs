@@ -96,7 +96,7 @@ async fn engine(url: &str, scene: &Scene) -> Result<Arc<Engine>, Problem> {
         answer_limit: ANSWER_LIMIT,
     };
     let naming = Naming { style: NamingStyle::Bare, ..Naming::default() };
-    let options = Options { naming, max_call: Duration::from_secs(60), letter_key: None };
+    let options = Options { naming, max_call: Duration::from_secs(60), letter_key: None, event_ring: 0 };
     let store = toolbooth_store::open(&StoreUrl::Memory).await.map_err(|error| Problem::of(&error))?;
     let room = toolbooth_engine::FileRoom::in_memory();
     Engine::start(options, toolbooth_engine::Terms::default(), store, room, surroundings, vec![plan]).await

@@ -175,6 +175,7 @@ fn help_is_short() {
               dead-letters  Calls that failed for good: look at them, make them again, or
                             give them up
               files         Upload files, list, fetch and remove them
+              events        Show what happened lately, or follow what happens
               audit         Show and check the record of calls and decisions
               config        Check, show, explain or import configuration
               manifest      Check tool manifests, list what they say, print their schema

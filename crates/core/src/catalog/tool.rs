@@ -34,8 +34,8 @@ pub struct Discovery {
 pub struct Tool {
     /// The server it is on.
     pub server: Arc<ServerEntry>,
-    /// The server's own name for it.
-    pub name: Box<str>,
+    /// The server's own name for it, shared with what is noted of its calls.
+    pub name: Arc<str>,
     /// The name clients see.
     pub exposed: Box<str>,
     /// The definition clients see: the server's, under the exposed name, without what the gateway supplies.

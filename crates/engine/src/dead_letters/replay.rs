@@ -138,14 +138,21 @@ impl Engine {
         let Some(caller) = caller.filter(|caller| self.may_still_use(caller, letter)) else {
             return (Err(rights_gone(letter)), None);
         };
-        let incoming = Incoming {
+        // By the name that nothing else can bear, whatever tools are called now.
+        let catalog = self.catalog();
+        let part = catalog.servers().get(&letter.server);
+        let name = match part.is_some_and(|part| part.entry.is_virtual()) {
+            true => format!("tool.{}", letter.tool),
+            false => format!("mcp.{}.{}", letter.server, letter.tool),
+        };
+        let mut incoming = Incoming {
             caller,
             client: Arc::new(ClientFacts::default()),
-            name: format!("mcp.{}.{}", letter.server, letter.tool),
+            name,
             arguments: Some(arguments),
             meta: Vec::new(),
         };
-        let mut run = Run::open(self, &incoming);
+        let mut run = Run::open(self, &mut incoming);
         run.asked_for_by(by);
         let request = CallRequest {
             incoming,

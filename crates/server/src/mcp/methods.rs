@@ -4,6 +4,7 @@ use super::Door;
 use super::client::Client;
 use super::follow::Following;
 use super::listen::Filter;
+use super::trace::continued;
 use super::translate;
 use http::HeaderMap;
 use std::sync::Arc;
@@ -83,9 +84,9 @@ pub async fn begin(
         "prompts/list" => list(door, client, request, ListKind::Prompts).await,
         "resources/list" => list(door, client, request, ListKind::Resources).await,
         "resources/templates/list" => list(door, client, request, ListKind::Templates).await,
-        "prompts/get" => inquire(door, client, request, meta, "prompts/get"),
-        "resources/read" => inquire(door, client, request, meta, "resources/read"),
-        "completion/complete" => inquire(door, client, request, meta, "completion/complete"),
+        "prompts/get" => inquire(door, client, request, meta, "prompts/get", headers),
+        "resources/read" => inquire(door, client, request, meta, "resources/read", headers),
+        "completion/complete" => inquire(door, client, request, meta, "completion/complete", headers),
         "server/discover" if modern => Ok(Begun::Ready(Reply::Result(discovered(door, &client.caller)))),
         "subscriptions/listen" if modern => Filter::read(request.params.as_ref()).map(Begun::Listen),
         "ping" if !modern => Ok(Begun::Ready(Reply::Result(RawJson::empty_object()))),
@@ -128,7 +129,7 @@ async fn call(
         client: client.facts.clone(),
         name,
         arguments,
-        meta: meta.rest,
+        meta: continued(meta.rest, headers),
     };
     let rounds = if client.era() == Era::Modern { Rounds::Returned } else { Rounds::Driven };
     let given = round.input_responses.clone();
@@ -229,6 +230,7 @@ fn inquire(
     request: &Request,
     meta: RequestMeta,
     method: &'static str,
+    headers: Option<&HeaderMap>,
 ) -> Result<Begun, RpcError> {
     let raw = request.params.clone().unwrap_or_else(RawJson::empty_object);
     let params = Params::of(&raw);
@@ -243,7 +245,7 @@ fn inquire(
         caller: client.caller.clone(),
         client: client.facts.clone(),
         params: raw.clone(),
-        meta: meta.rest,
+        meta: continued(meta.rest, headers),
         round,
         progress: progress_wanted(meta.progress_token.as_ref()),
         rounds: if client.era() == Era::Modern { Rounds::Returned } else { Rounds::Driven },

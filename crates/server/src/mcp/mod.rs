@@ -9,6 +9,7 @@ pub mod listen;
 mod long;
 pub mod methods;
 pub mod session;
+pub mod trace;
 pub mod translate;
 
 use crate::guard::Guard;

@@ -4,12 +4,13 @@ use super::Rest;
 use super::asked;
 use super::problem::ProblemDocument;
 use super::who::{Who, through};
+use crate::mcp::trace::continued;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +86,7 @@ pub async fn call(
     State(rest): State<Rest>,
     Who(caller): Who,
     Path(name): Path<String>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ProblemDocument> {
     let body: CallBody = asked::body(&body, EXAMPLE)?;
@@ -97,7 +99,7 @@ pub async fn call(
         client: Arc::new(ClientFacts::default()),
         name,
         arguments: body.arguments,
-        meta: Vec::new(),
+        meta: continued(Vec::new(), Some(&headers)),
     };
     let request = CallRequest {
         incoming,

@@ -6,8 +6,10 @@ mod audit;
 mod calls;
 mod consents;
 mod dead_letters;
+mod events;
 mod files;
 mod manifests;
+mod metrics;
 mod plans;
 mod problem;
 mod servers;
@@ -78,6 +80,9 @@ pub fn router(rest: Rest) -> Router {
         .route("/files", get(files::list).post(files::put))
         .route("/files/{id}", get(files::show).delete(files::remove))
         .route("/files/{id}/content", get(files::content))
+        .route("/events", get(events::follow))
+        .route("/events/recent", get(events::recent))
+        .route("/metrics", get(metrics::metrics))
         .route("/audit", get(audit::list))
         .route("/audit/verify", post(audit::verify))
         .route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));

@@ -41,6 +41,7 @@ impl From<Problem> for ProblemDocument {
             ) => StatusCode::CONFLICT,
             ("file.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
             ("file.too-many", _) => StatusCode::CONFLICT,
+            ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
             ("call.over-rate", _) => StatusCode::TOO_MANY_REQUESTS,

@@ -12,6 +12,7 @@ pub mod gateway;
 pub mod home;
 pub mod http;
 pub mod server;
+pub mod sink;
 pub mod upstream;
 
 pub use changes::Changes;
@@ -21,6 +22,7 @@ pub use gateway::Gateway;
 pub use home::Home;
 pub use http::Http;
 pub use server::FixtureServer;
+pub use sink::Sink;
 pub use upstream::Upstream;
 
 use std::future::Future;

@@ -6,10 +6,12 @@ mod credential;
 mod fetch;
 mod notices;
 mod peer;
+mod postbox;
 mod tls;
 
 pub use client::{Client, Failure, Origin, OriginError, PooledConnection};
 pub use credential::Credential;
 pub use fetch::Fetch;
 pub use peer::{HttpParts, HttpPeer};
+pub use postbox::{PostError, Postbox};
 pub use tls::connector;

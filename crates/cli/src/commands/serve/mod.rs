@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::footprint;
 use crate::gateway;
+use crate::outward::Outward;
 use crate::presence::{self, Presence};
 use crate::reach::living;
 use crate::render::{self, Paint};
@@ -116,6 +117,7 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
 async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Outcome {
     let settings = loaded.settings.clone();
     let identity = callers::identity(&loaded).map_err(Failure::usage)?;
+    let outward = Outward::of(&settings).map_err(Failure::usage)?;
     if let Some(other) = living(&settings.data_dir).await {
         return Err(Failure::failed(already_running(&other)));
     }
@@ -131,6 +133,7 @@ async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Ou
     let door = gateway::door(engine.clone(), &settings, identity, stop.clone());
     let roster: Arc<dyn Roster> = door.clone();
     engine.set_roster(&roster);
+    outward.put_to_work(&engine);
     engine.take_over().await;
     let presence = Presence {
         url: format!("http://{address}"),

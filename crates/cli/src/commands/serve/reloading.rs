@@ -1,11 +1,13 @@
 //! Reading the configuration again: on request, on a signal, and when a file changes.
 
+use crate::outward::Outward;
 use crate::{callers, gateway, terms};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
 use toolbooth_config::watch::{Watch, watch};
 use toolbooth_config::{LoadFailure, Sources};
+use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::Problem;
 use toolbooth_server::identify::Difference;
 use toolbooth_server::mcp::Door;
@@ -52,31 +54,43 @@ pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
         let (door, sources, watched) = (door.clone(), sources.clone(), watched.clone());
         Box::pin(async move {
             let mut sources = sources.lock().await;
-            let loaded =
-                toolbooth_config::load_with_trust(&mut sources).map_err(|failure: LoadFailure| {
-                    watched.set(failure.files.clone());
-                    Problem::of(&failure)
-                })?;
-            watched.set(loaded.files.clone());
-            sources.good_manifests = loaded.good_manifests.clone();
-            for finding in loaded.findings.iter().filter(|finding| finding.is_error()) {
-                tracing::error!(code = finding.code, "config.error: {finding}");
+            let done = apply(&door, &mut sources, &watched).await;
+            if let Err(problem) = &done {
+                let event = Event::new(EventKind::ConfigError).code(problem.code);
+                door.engine.emit(event.with("message", problem.message.as_str()));
             }
-            let terms = terms::terms(&loaded.settings)?;
-            let directory = callers::directory(&loaded, Arc::new(Fetch::default()))?;
-            let engine = &door.engine;
-            let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
-            engine.set_terms(terms);
-            engine.offer_own_tools().await;
-            engine.offer_manifests(gateway::manifests(&loaded)).await;
-            // Groups and personas follow the file; how callers are recognised does not, until the next start.
-            if door.identity.set_directory(directory) == Difference::Some {
-                engine.announce_all_lists();
-            }
-            let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
-            Ok(serde_json::json!({ "applied": applied, "findings": findings }))
+            done
         })
     })
+}
+
+async fn apply(door: &Door, sources: &mut Sources, watched: &Watched) -> Result<serde_json::Value, Problem> {
+    let loaded = toolbooth_config::load_with_trust(sources).map_err(|failure: LoadFailure| {
+        watched.set(failure.files.clone());
+        Problem::of(&failure)
+    })?;
+    watched.set(loaded.files.clone());
+    sources.good_manifests = loaded.good_manifests.clone();
+    for finding in loaded.findings.iter().filter(|finding| finding.is_error()) {
+        tracing::error!(code = finding.code, "config.error: {finding}");
+        let event = Event::new(EventKind::ConfigError).code(finding.code);
+        door.engine.emit(event.with("message", finding.to_string().as_str()));
+    }
+    let terms = terms::terms(&loaded.settings)?;
+    let directory = callers::directory(&loaded, Arc::new(Fetch::default()))?;
+    let outward = Outward::of(&loaded.settings)?;
+    let engine = &door.engine;
+    let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
+    engine.set_terms(terms);
+    engine.offer_own_tools().await;
+    engine.offer_manifests(gateway::manifests(&loaded)).await;
+    outward.put_to_work(engine);
+    // Groups and personas follow the file; how callers are recognised does not, until the next start.
+    if door.identity.set_directory(directory) == Difference::Some {
+        engine.announce_all_lists();
+    }
+    let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
+    Ok(serde_json::json!({ "applied": applied, "findings": findings }))
 }
 
 /// Reads the configuration again and says in the log what came of it.

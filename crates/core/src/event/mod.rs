@@ -1,0 +1,228 @@
+//! Events: what happened, for those who follow along. An event names things and never shows what was in
+//! them: no arguments, no results, nothing that the gateway supplied.
+
+mod id;
+mod kind;
+mod signature;
+
+pub use id::{EventId, NoEventId};
+pub use kind::{Audience, EventKind, Kinds, NoSuchKind};
+pub use signature::signature;
+
+use crate::json::{ObjectWriter, RawJson};
+use crate::names::ServerName;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// The most facts an event may have.
+const MAX_FACTS: usize = 8;
+/// The most bytes of one text in an event.
+const MAX_TEXT_BYTES: usize = 256;
+
+/// Something that happened. Texts are shared with whatever it happened to, and nothing is written out
+/// before somebody reads it: most events are never read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// What.
+    pub kind: EventKind,
+    /// When; stamped by whoever keeps it.
+    pub at_ms: i64,
+    /// Whose doing it was, or whom it happened to.
+    pub user: Option<Arc<str>>,
+    /// The server it is about.
+    pub server: Option<Arc<str>>,
+    /// That server's own name of the tool, or what was asked for where there is no such tool.
+    pub tool: Option<Arc<str>>,
+    /// The call, or held call.
+    pub call: Option<Uuid>,
+    /// How long it took.
+    pub duration: Option<Duration>,
+    /// What came of it.
+    pub outcome: Option<&'static str>,
+    /// The fault's stable code, where there was a fault.
+    pub code: Option<Cow<'static, str>>,
+    /// Anything else worth a word.
+    pub facts: Option<Box<Vec<(&'static str, Datum)>>>,
+}
+
+/// One more thing worth saying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Datum {
+    /// A short text.
+    Text(Box<str>),
+    /// A number.
+    Number(u64),
+}
+
+impl From<u64> for Datum {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<usize> for Datum {
+    fn from(number: usize) -> Self {
+        Self::Number(number as u64)
+    }
+}
+
+impl From<u32> for Datum {
+    fn from(number: u32) -> Self {
+        Self::Number(u64::from(number))
+    }
+}
+
+impl From<&str> for Datum {
+    fn from(text: &str) -> Self {
+        Self::Text(short(text).into())
+    }
+}
+
+fn short(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
+}
+
+impl Event {
+    /// An event that says the least an event can say.
+    pub fn new(kind: EventKind) -> Self {
+        Self {
+            kind,
+            at_ms: 0,
+            user: None,
+            server: None,
+            tool: None,
+            call: None,
+            duration: None,
+            outcome: None,
+            code: None,
+            facts: None,
+        }
+    }
+
+    /// About this user.
+    pub fn user(mut self, user: impl Into<Arc<str>>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// About this server.
+    pub fn server(mut self, server: &ServerName) -> Self {
+        self.server = Some(server.shared());
+        self
+    }
+
+    /// About this tool, by its server's own name.
+    pub fn tool(mut self, tool: impl Into<Arc<str>>) -> Self {
+        self.tool = Some(tool.into());
+        self
+    }
+
+    /// About a tool by a name that came from outside and may be of any length.
+    pub fn asked_for(mut self, name: &str) -> Self {
+        self.tool = Some(short(name).into());
+        self
+    }
+
+    /// About this call, or held call.
+    pub fn call(mut self, call: Uuid) -> Self {
+        self.call = Some(call);
+        self
+    }
+
+    /// After this long.
+    pub fn took(mut self, duration: Duration) -> Self {
+        self.duration = Some(duration);
+        self
+    }
+
+    /// With this outcome.
+    pub fn outcome(mut self, outcome: &'static str) -> Self {
+        self.outcome = Some(outcome);
+        self
+    }
+
+    /// With this fault.
+    pub fn code(mut self, code: impl Into<Cow<'static, str>>) -> Self {
+        self.code = Some(code.into());
+        self
+    }
+
+    /// With one more fact. Texts are cut, and an event has few facts: it must stay small.
+    pub fn with(mut self, key: &'static str, value: impl Into<Datum>) -> Self {
+        let facts = self.facts.get_or_insert_default();
+        if facts.len() < MAX_FACTS {
+            facts.push((key, value.into()));
+        }
+        self
+    }
+
+    /// The event as JSON, on one line.
+    pub fn json(&self, id: EventId) -> RawJson {
+        let mut writer = ObjectWriter::with_capacity(320);
+        writer.text("id", &id.to_string()).text("type", self.kind.as_str());
+        writer.raw("at_ms", &RawJson::trusted(self.at_ms.to_string()));
+        for (key, value) in [("user", &self.user), ("server", &self.server), ("tool", &self.tool)] {
+            if let Some(value) = value {
+                writer.text(key, value);
+            }
+        }
+        if let Some(call) = self.call {
+            writer.text("call", &call.to_string());
+        }
+        if let Some(duration) = self.duration {
+            let ms = format!("{:.3}", duration.as_secs_f64() * 1e3);
+            writer.raw("duration_ms", &RawJson::trusted(ms));
+        }
+        if let Some(outcome) = self.outcome {
+            writer.text("outcome", outcome);
+        }
+        if let Some(code) = &self.code {
+            writer.text("code", code);
+        }
+        if let Some(facts) = &self.facts {
+            writer.object("data", |data| {
+                for (key, value) in facts.iter() {
+                    match value {
+                        Datum::Text(text) => data.text(key, text),
+                        Datum::Number(number) => data.number(key, *number),
+                    };
+                }
+            });
+        }
+        writer.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_small_and_reads_well() {
+        let server: ServerName = "mail".parse().expect("a name");
+        let event = Event::new(EventKind::ToolResult)
+            .user("ann")
+            .server(&server)
+            .tool("send")
+            .call(Uuid::nil())
+            .took(Duration::from_micros(1_234))
+            .outcome("failed")
+            .code("call.timeout")
+            .with("attempts", 2_u64)
+            .with("why", "é\n\"");
+        expect_test::expect![[r#"{"id":"000000ff-7","type":"tool.result","at_ms":0,"user":"ann","server":"mail","tool":"send","call":"00000000-0000-0000-0000-000000000000","duration_ms":1.234,"outcome":"failed","code":"call.timeout","data":{"attempts":2,"why":"é\n\""}}"#]]
+        .assert_eq(event.json(EventId { run: 255, number: 7 }).as_str());
+        assert!(size_of::<Event>() <= 168, "{}", size_of::<Event>());
+    }
+
+    #[test]
+    fn whatever_is_said_stays_short() {
+        let mut event = Event::new(EventKind::ToolSearch).asked_for(&"é".repeat(1_000));
+        for _ in 0..20 {
+            event = event.with("query", "x".repeat(10_000).as_str());
+        }
+        assert!(event.json(EventId { run: 0, number: 1 }).as_bytes().len() < 4_000);
+    }
+}

@@ -1,0 +1,200 @@
+//! What the engine itself tells of: servers, the catalog, held calls and plans.
+
+use super::{Events, Heard};
+use crate::engine::{Engine, Managed};
+use crate::trace::Tracing;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::catalog::{Offer, ServerCatalog, Tool};
+use toolbooth_core::event::{Event, EventKind};
+use toolbooth_core::held::{HeldCall, HeldKind, HeldState};
+use toolbooth_core::names::ServerName;
+use toolbooth_core::permission::{Known, Permission, on_event};
+use toolbooth_core::plan::Plan;
+use toolbooth_core::server::ServerEntry;
+use toolbooth_upstream::ServerState;
+
+/// How many tools of one server are named one by one when they change together.
+const MAX_NAMED: usize = 50;
+
+impl Engine {
+    /// Tells whoever follows that something happened. Costs a short lock; never waits.
+    pub fn emit(&self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// The latest events and those who follow them.
+    pub fn events(&self) -> &Arc<Events> {
+        &self.events
+    }
+
+    /// Where calls are traced to.
+    pub fn tracing(&self) -> &Tracing {
+        &self.tracing
+    }
+
+    /// Whether a caller may hear this, by what they may see now. A gap is for everybody.
+    pub fn may_hear(&self, caller: &Caller, event: &Event) -> bool {
+        on_event(caller, event, self) == Permission::Granted
+    }
+
+    /// What a follower heard, as far as a caller may hear it.
+    pub fn heard_by(&self, caller: &Caller, heard: Heard) -> Option<Heard> {
+        match heard {
+            Heard::Event(_, event) if !self.may_hear(caller, &event) => None,
+            // How much others did is nobody's business.
+            Heard::Gap { id, reason, .. } if caller.admin == Admin::No => {
+                Some(Heard::Gap { id, reason, missed: None })
+            }
+            heard => Some(heard),
+        }
+    }
+
+    /// Tells of a server's new state.
+    pub(crate) fn emit_state(&self, server: &ServerName, state: &ServerState) {
+        let kind = match state {
+            ServerState::Connecting => EventKind::ServerConnecting,
+            ServerState::Connected => EventKind::ServerConnected,
+            ServerState::Error { .. } | ServerState::NeedsAuth(_) | ServerState::ConfigError(_) => {
+                EventKind::ServerError
+            }
+            ServerState::Disconnected | ServerState::Disabled | ServerState::NeedsTrust => {
+                EventKind::ServerDisconnected
+            }
+        };
+        let mut event = Event::new(kind).server(server);
+        if kind == EventKind::ServerConnected {
+            let tools = self.catalog().servers().get(server).map_or(0, |part| part.tools.len());
+            event = event.with("tools", tools);
+        }
+        if let Some(problem) = state.problem() {
+            event = event.code(problem.code).with("message", problem.message.as_str());
+        }
+        if let Some(wait) = state.retry_in() {
+            event = event.with("retry_in_ms", u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        }
+        self.emit(event);
+    }
+
+    /// Tells what a new catalog changed, server by server.
+    pub(crate) fn emit_catalog(
+        &self,
+        before: &BTreeMap<ServerName, Arc<ServerCatalog>>,
+        after: &BTreeMap<ServerName, Arc<ServerCatalog>>,
+    ) {
+        for (name, part) in after.iter().filter(|(_, part)| !part.entry.is_own()) {
+            match before.get(name) {
+                Some(earlier) if same_offer(earlier, part) => {}
+                earlier => {
+                    self.emit_part(name, earlier.map(|part| &*part.tools).unwrap_or_default(), &part.tools)
+                }
+            }
+        }
+        for (name, part) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
+            self.emit_part(name, &part.tools, &[]);
+        }
+    }
+
+    fn emit_part(&self, server: &ServerName, before: &[Arc<Tool>], after: &[Arc<Tool>]) {
+        let known: HashMap<&str, &Arc<Tool>> = before.iter().map(|tool| (&*tool.name, tool)).collect();
+        let other = |tool: &&Arc<Tool>| {
+            let earlier = known.get(&*tool.name);
+            // The same text is the same tool; only another one is worth a digest.
+            earlier.is_some_and(|earlier| {
+                earlier.definition != tool.definition && earlier.digest() != tool.digest()
+            })
+        };
+        let changed: Vec<&Arc<Tool>> = after.iter().filter(other).collect();
+        let stayed = after.iter().filter(|tool| known.contains_key(&*tool.name)).count();
+        for tool in changed.iter().take(MAX_NAMED) {
+            self.emit(Event::new(EventKind::ToolChanged).server(server).tool(tool.name.clone()));
+        }
+        self.emit(
+            Event::new(EventKind::CatalogChanged)
+                .server(server)
+                .with("tools", after.len())
+                .with("added", after.len() - stayed)
+                .with("removed", before.len().saturating_sub(stayed))
+                .with("changed", changed.len()),
+        );
+    }
+
+    /// Tells that a call was held, or became a step of a plan.
+    pub(crate) fn emit_held(&self, held: &HeldCall) {
+        let kind = match held.kind {
+            HeldKind::Approval => EventKind::CallHeld,
+            HeldKind::Plan => EventKind::PlanQueued,
+        };
+        self.emit(about(kind, held));
+    }
+
+    /// Tells what was decided about a held call.
+    pub(crate) fn emit_decided(&self, held: &HeldCall) {
+        let kind = match (held.kind, held.state) {
+            (HeldKind::Approval, HeldState::Approved) => EventKind::CallApproved,
+            (HeldKind::Approval, HeldState::Rejected) => EventKind::CallRejected,
+            (HeldKind::Plan, HeldState::Approved) => EventKind::PlanApproved,
+            (HeldKind::Plan, HeldState::Rejected) => EventKind::PlanRejected,
+            (_, HeldState::Expired) => EventKind::CallExpired,
+            (_, HeldState::Pending | HeldState::Done | HeldState::Failed) => return,
+        };
+        let event = about(kind, held);
+        self.emit(match held.decided_by.as_deref() {
+            Some(by) => event.with("by", by),
+            None => event,
+        });
+    }
+
+    /// Tells that a step of a plan ran.
+    pub(crate) fn emit_step(&self, held: &HeldCall, outcome: &'static str) {
+        self.emit(about(EventKind::PlanDone, held).outcome(outcome));
+    }
+
+    /// Tells that plan mode was switched on or off.
+    pub(crate) fn emit_plan(&self, kind: EventKind, plan: &Plan) {
+        self.emit(Event::new(kind).user(plan.user.as_str()).with("plan", plan.id.to_string().as_str()));
+    }
+}
+
+/// Whether a server offers what it offered before.
+fn same_offer(before: &Arc<ServerCatalog>, after: &Arc<ServerCatalog>) -> bool {
+    let same = |a: &[Offer], b: &[Offer]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.definition == b.definition)
+    };
+    Arc::ptr_eq(before, after)
+        || (before.tools_text == after.tools_text
+            && same(&before.prompts, &after.prompts)
+            && same(&before.resources, &after.resources)
+            && same(&before.templates, &after.templates))
+}
+
+/// Who called what; the question may show arguments and is left to those who are asked it.
+fn about(kind: EventKind, held: &HeldCall) -> Event {
+    let event = Event::new(kind).user(held.user.as_str()).server(&held.server).call(held.id);
+    let event = event.tool(held.tool.as_str());
+    match &held.plan {
+        Some(place) => {
+            let plan = place.plan.to_string();
+            event.with("plan", plan.as_str()).with("step", place.step)
+        }
+        None => event,
+    }
+}
+
+impl Known for Engine {
+    fn server(&self, name: &str) -> Option<Arc<ServerEntry>> {
+        let name: ServerName = name.parse().ok()?;
+        match self.servers().get(&name) {
+            Some(Managed::Running { server, .. }) => Some(server.entry.clone()),
+            Some(Managed::Idle(_)) | None => None,
+        }
+    }
+
+    fn tool(&self, server: &str, name: &str) -> Option<Arc<Tool>> {
+        let server: ServerName = server.parse().ok()?;
+        let catalog = self.catalog();
+        let part = catalog.servers().get(&server)?;
+        part.tools.iter().find(|tool| *tool.name == *name).cloned()
+    }
+}

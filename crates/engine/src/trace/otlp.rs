@@ -1,0 +1,214 @@
+//! Spans to a collector: OTLP over HTTP in JSON, in batches, from a bounded queue. Nobody who ends a span waits.
+
+use super::Counts;
+use super::span::Span;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use toolbooth_core::secret::SecretText;
+use toolbooth_core::trace::hex;
+use toolbooth_upstream::http::{Origin, PostError, Postbox};
+
+/// How many spans may wait.
+const QUEUE: usize = 4_096;
+/// The most spans of one post.
+const MAX_BATCH: usize = 512;
+/// How long spans are gathered.
+const GATHER: Duration = Duration::from_secs(1);
+/// How often one post is tried.
+const ATTEMPTS: u32 = 3;
+/// How long what is left is handed over when the gateway ends.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Where a collector takes traces.
+const PATH: &str = "/v1/traces";
+
+/// Where spans are sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Collector {
+    /// Its address; `/v1/traces` is added where it does not end so.
+    pub url: SecretText,
+    /// Headers that it wants.
+    pub headers: BTreeMap<String, SecretText>,
+}
+
+/// The way to a collector.
+#[derive(Debug)]
+pub(super) struct Exporter {
+    collector: Collector,
+    queue: Mutex<Option<mpsc::Sender<Box<Span>>>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+    counts: Arc<Counts>,
+}
+
+impl Exporter {
+    pub(super) fn start(collector: Collector, counts: Arc<Counts>) -> Option<Self> {
+        let Some(postbox) = postbox(&collector) else {
+            tracing::error!("`telemetry` names no collector that can be posted to");
+            return None;
+        };
+        let (queue, spans) = mpsc::channel(QUEUE);
+        let work = deliver(postbox, spans, counts.clone());
+        let task = Mutex::new(Some(tokio::spawn(work)));
+        Some(Self { collector, queue: Mutex::new(Some(queue)), task, counts })
+    }
+
+    pub(super) fn collector(&self) -> &Collector {
+        &self.collector
+    }
+
+    /// Takes a span that has ended; one too many is dropped and counted.
+    pub(super) fn take(&self, span: Span) {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = queue.as_ref().is_some_and(|queue| queue.try_send(Box::new(span)).is_ok());
+        if !taken {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the queue run out.
+    pub(super) async fn end(&self) {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            let _ = timeout(LAST_WORDS, task).await;
+        }
+    }
+}
+
+fn postbox(collector: &Collector) -> Option<Postbox> {
+    let mut origin = Origin::parse(collector.url.expose()).ok()?;
+    if !origin.path.ends_with(PATH) {
+        origin.path = format!("{}{PATH}", origin.path.trim_end_matches('/'));
+    }
+    let headers = &collector.headers;
+    headers.iter().try_fold(Postbox::at(origin), |postbox, (name, value)| postbox.with_header(name, value))
+}
+
+async fn deliver(postbox: Postbox, mut spans: mpsc::Receiver<Box<Span>>, counts: Arc<Counts>) {
+    while let Some(first) = spans.recv().await {
+        let mut batch = vec![first];
+        let end = Instant::now() + GATHER;
+        while batch.len() < MAX_BATCH {
+            match timeout_at(end, spans.recv()).await {
+                Ok(Some(span)) => batch.push(span),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        let body = Bytes::from(document(&batch).to_string());
+        let counter = match post(&postbox, &body).await {
+            Ok(()) => &counts.sent,
+            Err(error) => {
+                tracing::warn!("{} spans did not reach the collector: {error}", batch.len());
+                &counts.dropped
+            }
+        };
+        counter.fetch_add(batch.len() as u64, Ordering::Relaxed);
+    }
+}
+
+async fn post(postbox: &Postbox, body: &Bytes) -> Result<(), PostError> {
+    let mut pause = Duration::from_millis(500);
+    for _ in 1..ATTEMPTS {
+        match postbox.post(body.clone(), &[]).await {
+            Err(PostError::Later(_)) => sleep(pause).await,
+            other => return other,
+        }
+        pause *= 4;
+    }
+    postbox.post(body.clone(), &[]).await
+}
+
+/// The request of OTLP/HTTP in JSON.
+fn document(spans: &[Box<Span>]) -> Value {
+    let spans: Vec<Value> = spans.iter().map(|span| written(span)).collect();
+    let resource = [text("service.name", "toolbooth"), text("service.version", env!("CARGO_PKG_VERSION"))];
+    json!({ "resourceSpans": [{
+        "resource": { "attributes": resource },
+        "scopeSpans": [{
+            "scope": { "name": "toolbooth", "version": env!("CARGO_PKG_VERSION") },
+            "spans": spans,
+        }],
+    }] })
+}
+
+fn text(key: &str, value: &str) -> Value {
+    json!({ "key": key, "value": { "stringValue": value } })
+}
+
+/// No user stands in a span: a collector is another system with other readers.
+fn written(span: &Span) -> Value {
+    /// Somebody asks us, and we ask a server.
+    const SERVER: u8 = 2;
+    const CLIENT: u8 = 3;
+    const FAILED: u8 = 2;
+    let mut attributes = vec![text("mcp.method.name", "tools/call")];
+    attributes.extend(span.tool.as_deref().map(|tool| text("gen_ai.tool.name", tool)));
+    attributes.extend(span.server.as_deref().map(|server| text("toolbooth.server", server)));
+    attributes.extend(span.call.map(|call| text("toolbooth.call", &call.to_string())));
+    attributes.extend(span.outcome.map(|outcome| text("toolbooth.outcome", outcome)));
+    attributes.extend(span.error.as_deref().map(|error| text("error.type", error)));
+    let tool = span.tool.as_deref().unwrap_or_default();
+    let mut written = json!({
+        "traceId": hex(&span.context.trace),
+        "spanId": hex(&span.context.span),
+        "name": format!("tools/call {tool}").trim_end(),
+        "kind": if span.call.is_some() { SERVER } else { CLIENT },
+        "startTimeUnixNano": span.start_ns.to_string(),
+        "endTimeUnixNano": span.end_ns.to_string(),
+        "attributes": attributes,
+    });
+    if let Some(parent) = span.parent {
+        written["parentSpanId"] = hex(&parent).into();
+    }
+    if span.error.is_some() {
+        written["status"] = json!({ "code": FAILED });
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toolbooth_core::trace::TraceContext;
+
+    #[test]
+    fn a_collectors_address_ends_where_traces_are_taken() {
+        let cases = [
+            ("http://c:4318", Some("/v1/traces")),
+            ("http://c:4318/", Some("/v1/traces")),
+            ("http://c/otlp/v1/traces", Some("/otlp/v1/traces")),
+            ("http://c/otlp", Some("/otlp/v1/traces")),
+            ("grpc://c:4317", None),
+        ];
+        for (url, path) in cases {
+            let collector = Collector { url: SecretText::plain(url), headers: BTreeMap::new() };
+            assert_eq!(postbox(&collector).as_ref().map(|postbox| postbox.path()), path, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_span_is_written_as_collectors_read_it() {
+        let context =
+            TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").expect("one");
+        let mut span = Span::begin(context, Some([7; 8]));
+        (span.start_ns, span.end_ns) = (1, 2);
+        span.tool = Some("echo".into());
+        span.error = Some("call.timeout".into());
+        let document = document(&[Box::new(span)]);
+        let written = &document["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+        let expected = json!({
+            "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331",
+            "parentSpanId": "0707070707070707", "name": "tools/call echo", "kind": 3,
+            "startTimeUnixNano": "1", "endTimeUnixNano": "2", "status": { "code": 2 },
+            "attributes": [text("mcp.method.name", "tools/call"), text("gen_ai.tool.name", "echo"),
+                text("error.type", "call.timeout")],
+        });
+        assert_eq!(*written, expected);
+    }
+}

@@ -1,0 +1,115 @@
+//! Spans: that of a call, and those of its requests to servers.
+
+use super::now_ns;
+use super::otlp::Exporter;
+use std::borrow::Cow;
+use std::sync::Arc;
+use toolbooth_core::catalog::Tool;
+use toolbooth_core::fault::Fault;
+use toolbooth_core::json::Member;
+use toolbooth_core::names::ServerName;
+use toolbooth_core::trace::TraceContext;
+use toolbooth_upstream::{PeerAnswer, UpstreamError};
+use uuid::Uuid;
+
+/// What happened between two moments.
+#[derive(Debug)]
+pub(super) struct Span {
+    pub(super) context: TraceContext,
+    pub(super) parent: Option<[u8; 8]>,
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) server: Option<Arc<str>>,
+    pub(super) tool: Option<Arc<str>>,
+    /// The call, for the span of a call.
+    pub(super) call: Option<Uuid>,
+    pub(super) outcome: Option<&'static str>,
+    pub(super) error: Option<Cow<'static, str>>,
+}
+
+impl Span {
+    pub(super) fn begin(context: TraceContext, parent: Option<[u8; 8]>) -> Self {
+        Self {
+            context,
+            parent,
+            start_ns: now_ns(),
+            end_ns: 0,
+            server: None,
+            tool: None,
+            call: None,
+            outcome: None,
+            error: None,
+        }
+    }
+
+    pub(super) fn about(&mut self, server: &ServerName, tool: &Arc<str>) {
+        self.server = Some(server.shared());
+        self.tool = Some(tool.clone());
+    }
+}
+
+/// The span of a call.
+#[derive(Debug)]
+pub(crate) struct CallSpan {
+    pub(super) span: Span,
+    pub(super) exporter: Arc<Exporter>,
+}
+
+impl CallSpan {
+    /// Ends it: which call it was, of which tool, and what came of it.
+    pub(crate) fn end(
+        mut self,
+        call: Uuid,
+        tool: Option<&Arc<Tool>>,
+        outcome: &'static str,
+        code: Option<&Cow<'static, str>>,
+    ) {
+        if let Some(tool) = tool {
+            self.span.about(&tool.server.name, &tool.name);
+        }
+        self.span.call = Some(call);
+        self.span.outcome = Some(outcome);
+        self.span.error = code.cloned().or_else(|| (outcome == "tool_error").then_some("tool_error".into()));
+        self.span.end_ns = now_ns();
+        self.exporter.take(self.span);
+    }
+}
+
+/// The span of one request to a server. Given up, it says so.
+#[derive(Debug)]
+pub(crate) struct AttemptSpan {
+    pub(super) span: Option<Span>,
+    pub(super) meta: Vec<Member>,
+    pub(super) exporter: Arc<Exporter>,
+}
+
+impl AttemptSpan {
+    /// What the server is told in `_meta`.
+    pub(crate) fn meta(&self) -> &[Member] {
+        &self.meta
+    }
+
+    /// Ends it with what the server answered.
+    pub(crate) fn end(mut self, answer: &Result<PeerAnswer, UpstreamError>) {
+        let error = match answer {
+            Err(error) => Some(error.code().into()),
+            Ok(PeerAnswer::Whole(Err(error))) => Some(format!("rpc {}", error.code).into()),
+            Ok(_) => None,
+        };
+        self.send(error);
+    }
+
+    fn send(&mut self, error: Option<Cow<'static, str>>) {
+        if let Some(mut span) = self.span.take() {
+            span.error = error;
+            span.end_ns = now_ns();
+            self.exporter.take(span);
+        }
+    }
+}
+
+impl Drop for AttemptSpan {
+    fn drop(&mut self) {
+        self.send(Some("cancelled".into()));
+    }
+}

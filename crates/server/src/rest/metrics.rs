@@ -1,0 +1,162 @@
+//! `GET /metrics`: numbers for Prometheus, in its text format. No label names a user: their number has no bound.
+
+use super::Rest;
+use super::who::Keeper;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use toolbooth_engine::Engine;
+use toolbooth_engine::record::BUCKETS_MS;
+use toolbooth_upstream::ServerState;
+
+/// The media type of the format.
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// `GET /metrics`, for those who look after the gateway; on a local one that is everybody who can reach it.
+pub async fn metrics(State(rest): State<Rest>, _: Keeper) -> Response {
+    let engine = &rest.door.engine;
+    let held = engine.waiting_calls().await;
+    let mut page = Page::default();
+    calls(&mut page, engine);
+    servers(&mut page, engine);
+    page.gauge("toolbooth_held_calls", "Calls that wait for a person.", held as f64);
+    page.gauge("toolbooth_sessions", "Legacy sessions that are open.", rest.door.sessions.len() as f64);
+    events(&mut page, engine);
+    process(&mut page, engine);
+    ([(CONTENT_TYPE, TEXT)], page.0).into_response()
+}
+
+fn calls(page: &mut Page, engine: &Engine) {
+    let tally = engine.tally();
+    let name = "toolbooth_calls_total";
+    page.head(name, "counter", "Calls that ended, by how they did.");
+    for (outcome, histogram) in tally.by_outcome() {
+        let count: u64 = histogram.iter().sum();
+        page.line(name, &[("outcome", outcome)], count as f64);
+    }
+    let name = "toolbooth_call_duration_seconds";
+    page.head(name, "histogram", "How long calls took, from request to answer.");
+    let mut sum = vec![0; BUCKETS_MS.len() + 1];
+    for (_, histogram) in tally.by_outcome() {
+        sum.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
+    }
+    let mut so_far = 0;
+    let bucket = format!("{name}_bucket");
+    for (at, count) in sum.iter().enumerate() {
+        so_far += count;
+        let bound =
+            BUCKETS_MS.get(at).map_or_else(|| "+Inf".to_owned(), |ms| format!("{}", *ms as f64 / 1e3));
+        page.line(&bucket, &[("le", &bound)], so_far as f64);
+    }
+    page.line(&format!("{name}_sum"), &[], tally.report().microseconds as f64 / 1e6);
+    page.line(&format!("{name}_count"), &[], so_far as f64);
+}
+
+fn servers(page: &mut Page, engine: &Engine) {
+    let servers = engine.servers();
+    let mut states: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for managed in servers.values() {
+        *states.entry(managed.state().as_str()).or_default() += 1;
+    }
+    page.head("toolbooth_servers", "gauge", "Servers, by where they stand.");
+    for (state, count) in states {
+        page.line("toolbooth_servers", &[("state", state)], count as f64);
+    }
+    page.head("toolbooth_server_connected", "gauge", "Whether a server is connected.");
+    for (name, managed) in servers.iter() {
+        let connected = managed.state() == ServerState::Connected;
+        page.line("toolbooth_server_connected", &[("server", name.as_str())], f64::from(u8::from(connected)));
+    }
+    page.head("toolbooth_catalog_tools", "gauge", "Tools in the catalog, by server.");
+    let catalog = engine.catalog();
+    for (name, part) in catalog.servers() {
+        page.line("toolbooth_catalog_tools", &[("server", name.as_str())], part.tools.len() as f64);
+    }
+    page.gauge("toolbooth_catalog_revision", "How often the catalog has changed.", catalog.revision as f64);
+}
+
+fn events(page: &mut Page, engine: &Engine) {
+    let report = engine.events().report();
+    page.counter("toolbooth_events_total", "Events so far.", report.emitted as f64);
+    page.gauge(
+        "toolbooth_event_followers",
+        "Streams and webhooks that follow events.",
+        report.followers as f64,
+    );
+    let name = "toolbooth_events_dropped_total";
+    page.head(name, "counter", "Events and spans that somebody missed.");
+    let dropped = [
+        ("overtaken", report.overtaken),
+        ("webhook", report.undelivered),
+        ("otlp", engine.tracing().report().dropped),
+    ];
+    for (why, count) in dropped {
+        page.line(name, &[("reason", why)], count as f64);
+    }
+    page.counter(
+        "toolbooth_spans_total",
+        "Spans handed to the collector.",
+        engine.tracing().report().sent as f64,
+    );
+}
+
+fn process(page: &mut Page, engine: &Engine) {
+    page.head("toolbooth_build_info", "gauge", "Which version this is.");
+    page.line("toolbooth_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    page.gauge("toolbooth_uptime_seconds", "How long the gateway has run.", engine.uptime().as_secs_f64());
+    if let Some(bytes) = resident_bytes() {
+        page.gauge("process_resident_memory_bytes", "Memory that the gateway holds.", bytes as f64);
+    }
+}
+
+/// The memory of this process, where the system tells.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// A page of numbers.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.0.push_str(name);
+        for (at, (key, label)) in labels.iter().enumerate() {
+            let label = label.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+            let _ = write!(self.0, "{}{key}=\"{label}\"", if at == 0 { "{" } else { "," });
+        }
+        self.0.push_str(if labels.is_empty() { "" } else { "}" });
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.head(name, "gauge", help);
+        self.line(name, &[], value);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: f64) {
+        self.head(name, "counter", help);
+        self.line(name, &[], value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_cannot_break_its_line() {
+        let mut page = Page::default();
+        page.gauge("a", "What it is.", 1.5);
+        page.line("b", &[("x", "1\"\n\\"), ("y", "")], 3.0);
+        assert_eq!(page.0, "# HELP a What it is.\n# TYPE a gauge\na 1.5\nb{x=\"1\\\"\\n\\\\\",y=\"\"} 3\n");
+    }
+}
