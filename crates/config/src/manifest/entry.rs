@@ -6,6 +6,7 @@ use super::provider;
 use crate::node::Value;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::manifest::{Cost, Manifest, Overlay, SafetyLevel, Scope, Version, read_version};
+use toolbooth_core::schema::{Coverage, Patterns, SchemaFault, survey};
 use toolbooth_core::server::SideEffects;
 
 /// The largest schema of arguments.
@@ -194,5 +195,15 @@ fn parameters(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Option<RawJson> {
         reader.error(&spot, format_args!("`parameters` has more than {MAX_PARAMETERS} bytes"));
         return None;
     }
+    match survey(&text, &mut Patterns::default()) {
+        Coverage::Whole => {}
+        Coverage::Part(faults) => faults.iter().for_each(|fault| reader.warn(&spot, unchecked(fault))),
+        Coverage::Nothing(fault) => reader.warn(&spot, unchecked(&fault)),
+    }
     Some(text)
+}
+
+/// Arguments that cannot be checked are left to whoever serves the tool, as with servers' own schemas.
+fn unchecked(fault: &SchemaFault) -> String {
+    format!("not every argument is checked: {fault}")
 }

@@ -310,6 +310,11 @@ fn everything_wrong_with_an_entry_is_said_at_once() {
           |
         7 | _per_call": -1, "parameters": {"type": "array", "required": "x"}, "name": "t"},
           |                                                             ^^^
+        warning[manifest.loosely-written]: tool `t`: not every argument is checked: its schema is broken: `required` must be a list of names
+         --> work/m.json:7:38  at /3/parameters
+          |
+        7 |   "cost_per_call": -1, "parameters": {"type": "array", "required": "x"}, "name": "t"},
+          |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
         error[manifest.bad-entry]: tool `p`: `providers[0]` has no `name`
          --> work/m.json:8:30  at /4/providers/0
           |
@@ -364,6 +369,18 @@ fn everything_wrong_with_an_entry_is_said_at_once() {
     for pointer in ["/3/auth/scopes", "/4/providers/2/config/server", "/4/providers/5/config/headers/a b"] {
         assert!(pointers.contains(&pointer), "{pointer} {pointers:?}");
     }
+}
+
+#[test]
+fn a_schema_with_a_slip_is_told_of_and_kept() {
+    let text = r#"{"name": "x", "parameters": {"type": "object", "properties": {"a": {"type": "strnig"}}}}"#;
+    expect![[r#"
+        warning[manifest.loosely-written]: tool `x`: not every argument is checked: its schema is broken: `properties/a/type` must be a type's name
+         --> work/m.json:1:29  at /parameters
+          |
+        1 | {"name": "x", "parameters": {"type": "object", "properties": {"a": {"type": "strnig"}}}}
+          |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    "#]].assert_eq(&said(text));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Admission: from what a server sent to what enters the catalog. One bad definition harms only itself.
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, Evenness};
 use super::filter::Filter;
 use super::hidden::{Hiding, Injected, Unsearched};
 use super::naming::Naming;
@@ -56,22 +56,6 @@ pub struct ServerCatalog {
     pub set_aside: Vec<SetAside>,
     /// Whether those who may use the server may use all of its tools.
     pub evenness: Evenness,
-}
-
-/// Whether the tools of a server are the same for all who may use the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evenness {
-    /// They are.
-    Even,
-    /// Each must be asked about: some are for some callers only.
-    Uneven,
-}
-
-impl Evenness {
-    /// What holds for these tools.
-    pub(super) fn of(tools: &[Arc<Tool>]) -> Self {
-        if tools.iter().any(|tool| tool.bounds.is_some()) { Self::Uneven } else { Self::Even }
-    }
 }
 
 /// Builds a server's part of the catalog. `taken` holds the names other servers already have.

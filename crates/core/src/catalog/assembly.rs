@@ -3,8 +3,8 @@
 //! What servers offer stays as it was admitted; each time either side changes, the whole is put together
 //! anew. Parts that come out as they were before are the very same, so that nobody is told of a change.
 
-use super::admission::{Evenness, ServerCatalog, SetAside};
-use super::bounds::Backing;
+use super::admission::{ServerCatalog, SetAside};
+use super::bounds::{Backing, Evenness};
 use super::naming::{Naming, NamingStyle};
 use super::overlay::{Laying, lay};
 use super::tool::Tool;

@@ -71,3 +71,19 @@ impl Bounds {
         (bounds != Self::default()).then_some(bounds)
     }
 }
+
+/// Whether the tools of a server are the same for all who may use the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evenness {
+    /// They are.
+    Even,
+    /// Each must be asked about: some are for some callers only.
+    Uneven,
+}
+
+impl Evenness {
+    /// What holds for these tools.
+    pub(super) fn of(tools: &[Arc<Tool>]) -> Self {
+        if tools.iter().any(|tool| tool.bounds.is_some()) { Self::Uneven } else { Self::Even }
+    }
+}

@@ -14,9 +14,9 @@ mod snapshot;
 mod tool;
 mod virtual_tool;
 
-pub use admission::{Evenness, ServerCatalog, SetAside, admit};
+pub use admission::{ServerCatalog, SetAside, admit};
 pub use assembly::{Assembly, EntryPlace, EntryStanding, Ground, Parts, assemble};
-pub use bounds::{Backing, Bounds};
+pub use bounds::{Backing, Bounds, Evenness};
 pub use hidden::{Companion, Fit, IdentityArgument, Injected, MCP_DATA};
 pub use index::{Lookup, NameIndex};
 pub use listing::{ListBytes, ListKind};

@@ -1,7 +1,7 @@
 //! One moment of the catalog: immutable, shared, replaced whole.
 
-use super::admission::{Evenness, ServerCatalog};
-use super::bounds::Backing;
+use super::admission::ServerCatalog;
+use super::bounds::{Backing, Evenness};
 use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
 use super::tool::{Offer, Tool};
