@@ -1,11 +1,16 @@
 //! REST: the gateway for programs that speak no MCP, the command line among them.
 
+#![allow(unused_qualifications, reason = "`#[utoipa::path]` writes the parameters it is given with their paths")]
+
+mod about;
 mod approvals;
 mod asked;
 mod audit;
 mod calls;
 mod consents;
+mod endpoint;
 mod files;
+mod openapi;
 mod plans;
 mod problem;
 mod servers;
@@ -16,7 +21,7 @@ mod who;
 use crate::mcp::Door;
 use axum::Router;
 use axum::middleware;
-use axum::routing::{delete, get, post};
+use endpoint::{Endpoint, endpoints, routes};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,41 +43,57 @@ pub struct Rest {
     pub reload: Reload,
 }
 
+/// What everybody may ask.
+const OPEN: &[Endpoint] = endpoints![
+    about::health,
+    about::ready,
+    about::described,
+    about::endpoint_described,
+    openapi::document,
+    files::download,
+];
+
+/// What those may ask that the gateway knows: a line here and `#[utoipa::path]` make a handler an endpoint.
+const KNOWN: &[Endpoint] = endpoints![
+    about::me,
+    servers::list,
+    servers::reload,
+    servers::show,
+    servers::act,
+    servers::logs,
+    tokens::list,
+    tokens::create,
+    tokens::revoke,
+    tools::list,
+    tools::show,
+    calls::call,
+    approvals::list,
+    approvals::show,
+    approvals::approve,
+    approvals::reject,
+    plans::list,
+    plans::on,
+    plans::off,
+    plans::show,
+    plans::approve,
+    plans::reject,
+    consents::list,
+    consents::revoke,
+    files::list,
+    files::put,
+    files::show,
+    files::remove,
+    files::content,
+    audit::list,
+    audit::verify,
+];
+
 /// The routes.
 pub fn router(rest: Rest) -> Router {
-    let open = Router::new()
-        .route("/health", get(servers::health))
-        .route("/ready", get(servers::ready))
-        .route("/files/download/{id}", get(files::download))
-        .route("/.well-known/oauth-protected-resource", get(servers::described))
-        .route("/.well-known/oauth-protected-resource/{*path}", get(servers::described));
-    let known = Router::new()
-        .route("/servers", get(servers::list))
-        .route("/servers/reload", post(servers::reload))
-        .route("/servers/{name}", get(servers::show))
-        .route("/servers/{name}/{action}", post(servers::act))
-        .route("/servers/{name}/logs", get(servers::logs))
-        .route("/me", get(who::me))
-        .route("/tokens", get(tokens::list).post(tokens::create))
-        .route("/tokens/{id}", delete(tokens::revoke))
-        .route("/tools", get(tools::list))
-        .route("/tools/{name}", get(tools::show))
-        .route("/tools/{name}/call", post(calls::call))
-        .route("/approvals", get(approvals::list))
-        .route("/approvals/{id}", get(approvals::show))
-        .route("/approvals/{id}/approve", post(approvals::approve))
-        .route("/approvals/{id}/reject", post(approvals::reject))
-        .route("/plans", get(plans::list).post(plans::on).delete(plans::off))
-        .route("/plans/{id}", get(plans::show))
-        .route("/plans/{id}/approve", post(plans::approve))
-        .route("/plans/{id}/reject", post(plans::reject))
-        .route("/consents", get(consents::list))
-        .route("/consents/{id}", delete(consents::revoke))
-        .route("/files", get(files::list).post(files::put))
-        .route("/files/{id}", get(files::show).delete(files::remove))
-        .route("/files/{id}/content", get(files::content))
-        .route("/audit", get(audit::list))
-        .route("/audit/verify", post(audit::verify))
-        .route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));
-    open.merge(known).fallback(problem::not_found).with_state(rest)
+    let known = routes(KNOWN).route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));
+    routes(OPEN)
+        .merge(known)
+        .method_not_allowed_fallback(problem::bad_method)
+        .fallback(problem::not_found)
+        .with_state(rest)
 }

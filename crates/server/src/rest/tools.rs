@@ -1,18 +1,19 @@
 //! Tools over REST.
 
 use super::Rest;
+use super::asked::{Asked, At, Nothing};
 use super::problem::ProblemDocument;
 use super::who::{Who, through};
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use toolbooth_core::catalog::{Lookup, Tool};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
+use utoipa::{IntoParams, ToSchema};
 
 /// A tool as REST shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ToolView {
     /// The name clients see.
     pub name: String,
@@ -27,9 +28,11 @@ pub struct ToolView {
     pub description: Option<String>,
     /// The schema of its arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub parameters: Option<RawJson>,
     /// The whole definition clients see.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub definition: Option<RawJson>,
 }
 
@@ -52,7 +55,8 @@ fn view(tool: &Tool, detail: &Detail) -> ToolView {
 }
 
 /// What a list of tools can be narrowed by.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ToolQuery {
     server: Option<String>,
@@ -63,12 +67,27 @@ pub struct ToolQuery {
     view: Option<String>,
 }
 
-/// `GET /tools`.
+/// A page of tools.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ToolPage {
+    revision: u64,
+    tools: Vec<ToolView>,
+    /// What to give as `cursor` for the next page.
+    next_cursor: Option<String>,
+}
+
+/// Lists the tools that the caller may use.
+#[utoipa::path(
+    get,
+    path = "/tools",
+    params(ToolQuery),
+    responses((status = 200, description = "A page of tools.", body = ToolPage))
+)]
 pub async fn list(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Query(query): Query<ToolQuery>,
-) -> Result<Json<Value>, ProblemDocument> {
+    Asked(query): Asked<ToolQuery>,
+) -> Result<Json<ToolPage>, ProblemDocument> {
     let detail = match query.view.as_deref() {
         None | Some("summary") => Detail::Summary,
         Some("full") => Detail::Full,
@@ -88,18 +107,29 @@ pub async fn list(
         .skip_while(|tool| query.cursor.as_deref().is_some_and(|cursor| *tool.exposed != *cursor));
     let tools: Vec<ToolView> = matching.by_ref().take(limit).map(|tool| view(tool, &detail)).collect();
     let next = matching.next().map(|tool| tool.exposed.to_string());
-    Ok(Json(json!({"revision": catalog.revision, "tools": tools, "next_cursor": next})))
+    Ok(Json(ToolPage { revision: catalog.revision, tools, next_cursor: next }))
 }
 
 fn bad_query(message: String) -> Problem {
     Problem { code: "request.bad-query", blame: Blame::Caller, message, hint: None }
 }
 
-/// `GET /tools/{name}`.
+/// Shows a tool.
+#[utoipa::path(
+    get,
+    path = "/tools/{name}",
+    params(("name" = String, Path, description = "Any name of the tool.", example = "demo_echo")),
+    responses(
+        (status = 200, description = "The tool.", body = ToolView),
+        (status = 400, description = "`call.ambiguous-name`."),
+        (status = 404, description = "`tool.unknown`."),
+    )
+)]
 pub async fn show(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(name): Path<String>,
+    At(name): At<String>,
+    _: Nothing,
 ) -> Result<Json<ToolView>, ProblemDocument> {
     let gathered = rest.door.engine.gathered_for_tool(&name, &caller).await;
     let catalog = rest.door.engine.catalog();
