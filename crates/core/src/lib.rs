@@ -14,6 +14,7 @@ pub mod fault;
 pub mod file;
 pub mod held;
 pub mod json;
+pub mod manifest;
 pub mod names;
 pub mod outcome;
 pub mod percent;

@@ -162,8 +162,8 @@ pub struct ToolDefaults {
     pub side_effects: SideEffects,
     /// Seconds one call may take; absent means the server's `timeout`.
     pub default_timeout: Option<Duration>,
-    /// Whether calls of one tool may overlap.
-    pub allow_parallel: bool,
+    /// Whether calls of one tool may overlap; absent means that nobody said.
+    pub allow_parallel: Option<bool>,
     /// Whether a person must agree before its first use.
     pub requires_consent: bool,
     /// Whether calls carry an idempotency key and may be repeated.
@@ -181,7 +181,7 @@ impl Default for ToolDefaults {
         Self {
             side_effects: SideEffects::Network,
             default_timeout: None,
-            allow_parallel: false,
+            allow_parallel: None,
             requires_consent: true,
             idempotency_key: false,
             trust_annotations: false,

@@ -9,7 +9,7 @@ use toolbooth_core::effects::effect;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::secret::SecretText;
-use toolbooth_core::server::{ServerEntry, Transport};
+use toolbooth_core::server::{ServerEntry, SideEffects, Transport};
 
 struct Listed {
     server: String,
@@ -54,7 +54,7 @@ fn no_tool_that_calls_itself_a_write_passes_for_a_read() {
     };
     let (mut reads, mut needless, mut passed) = (0, Vec::new(), Vec::new());
     for tool in &tools {
-        let found = effect(&entry(&tool.server), &tool.name, &tool.definition);
+        let found = effect(&entry(&tool.server), SideEffects::Network, &tool.name, &tool.definition);
         let destructive = says(tool, "destructiveHint") == Some(true);
         match says(tool, "readOnlyHint") {
             Some(true) => {

@@ -8,9 +8,9 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::call::{Provider, Sealed};
+use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{ObjectWriter, RawJson};
-use toolbooth_core::server::ServerEntry;
 use toolbooth_upstream::connection::{Ask, Connection, Progress, Round};
 use toolbooth_upstream::error::Sent;
 use toolbooth_upstream::peer::Reading;
@@ -56,7 +56,7 @@ impl Engine {
         for provider in providers {
             // Pinned here: handed on by value, the whole attempt would be copied at every step.
             let attempt = pin!(self.attempt(call, provider, round.clone(), progress, rounds, reading, &line));
-            match self.within_deadline(&call.tool().server, link, attempt).await {
+            match self.within_deadline(call.tool(), link, attempt).await {
                 Ok(answer) => return Ok(answer),
                 // Another provider may serve only what no provider has seen.
                 Err(error) if error.sent() == Sent::No => last = Some(error),
@@ -152,15 +152,15 @@ impl Engine {
         }
     }
 
-    /// Runs an attempt under the server's deadline. Progress puts it off, up to the hard maximum; while
+    /// Runs an attempt under the tool's deadline. Progress puts it off, up to the hard maximum; while
     /// a person is being asked, the server's clock stands still.
     async fn within_deadline<T>(
         &self,
-        server: &ServerEntry,
+        tool: &Tool,
         link: &CallLink,
         mut attempt: Pin<&mut impl Future<Output = Result<T, UpstreamError>>>,
     ) -> Result<T, UpstreamError> {
-        let allowed = server.defaults.default_timeout.unwrap_or(server.timeout);
+        let allowed = tool.terms.timeout;
         let started = Instant::now();
         let hard_end = started + self.options().max_call.max(allowed);
         let mut end = started + allowed;
@@ -177,7 +177,7 @@ impl Engine {
                 }
                 Err(_) => {
                     return Err(UpstreamError::Timeout {
-                        server: server.name.to_string(),
+                        server: tool.server.name.to_string(),
                         after: started.elapsed(),
                     });
                 }

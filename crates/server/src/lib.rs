@@ -9,5 +9,6 @@ pub mod identify;
 pub mod listen;
 pub mod mcp;
 pub mod rest;
+pub mod runtime;
 
 pub use listen::{Doors, ListenError, Staff, serve};

@@ -20,6 +20,8 @@ mod catalogues;
 mod cold;
 #[path = "gateway/crowd.rs"]
 mod crowd;
+#[path = "gateway/decisions.rs"]
+mod decisions;
 #[path = "gateway/door.rs"]
 mod door;
 #[path = "gateway/ending.rs"]

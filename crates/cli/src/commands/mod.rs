@@ -25,7 +25,6 @@ use crate::render::{self, Paint};
 use serde_json::json;
 use std::future::Future;
 use std::process::ExitCode;
-use std::time::Duration;
 use toolbooth_core::fault::{Blame, Problem};
 
 /// Runs a command.
@@ -68,10 +67,10 @@ pub fn run(arguments: Arguments) -> ExitCode {
 
 /// Runs the asynchronous part of a command to its end.
 pub fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_runtime)?;
-    let outcome = runtime.block_on(work);
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    outcome
+    let mut outcome = None;
+    let run = toolbooth_server::runtime::run(Box::pin(async { outcome = Some(work.await) }));
+    run.map_err(no_runtime)?;
+    outcome.expect("a runtime ends when its work has")
 }
 
 fn no_runtime(error: std::io::Error) -> Failure {

@@ -226,7 +226,7 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
         defaults: ToolDefaults {
             side_effects: side_effects.unwrap_or(defaults.side_effects),
             default_timeout,
-            allow_parallel: allow_parallel.unwrap_or(defaults.allow_parallel),
+            allow_parallel,
             requires_consent: requires_consent.unwrap_or(defaults.requires_consent),
             idempotency_key: idempotency_key.map_or(defaults.idempotency_key, |field| field.0),
             trust_annotations: trust_annotations.unwrap_or(defaults.trust_annotations),

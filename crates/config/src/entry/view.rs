@@ -82,7 +82,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         "tools": { "allow": allow, "deny": deny, "require_approval": require_approval, "overrides": overrides },
         "side_effects": side_effects,
         "default_timeout": default_timeout.map(seconds),
-        "allow_parallel": allow_parallel,
+        "allow_parallel": allow_parallel.unwrap_or(false),
         "requires_consent": requires_consent,
         "idempotency_key": idempotency_key,
         "trust_annotations": trust_annotations,

@@ -5,6 +5,7 @@ use super::naming::Naming;
 use super::tool::{Discovery, Offer, Tool};
 use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
+use crate::manifest::ToolTerms;
 use crate::schema::{Coverage, Patterns, survey};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
@@ -236,12 +237,14 @@ fn write_tools(
         ranges.push(from..text.len());
     }
     let text = text.freeze();
+    let usual = Arc::new(ToolTerms::of_server(entry));
     let tools = candidates
         .into_iter()
         .zip(names)
         .zip(ranges)
         .map(|((candidate, exposed), range)| {
             Arc::new(Tool {
+                terms: terms_of(entry, &candidate.own, &usual),
                 server: entry.clone(),
                 name: candidate.own.into(),
                 exposed: exposed.into(),
@@ -255,6 +258,14 @@ fn write_tools(
         })
         .collect();
     (tools, text)
+}
+
+/// The terms of one tool: the server's, unless its entry says something else of this tool.
+fn terms_of(entry: &ServerEntry, own: &str, usual: &Arc<ToolTerms>) -> Arc<ToolTerms> {
+    match entry.tools.overrides.get(own) {
+        Some(fields) => Arc::new((**usual).clone().under(&ToolTerms::read_override(fields))),
+        None => usual.clone(),
+    }
 }
 
 fn admit_offers(

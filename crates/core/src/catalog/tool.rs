@@ -3,6 +3,7 @@
 use super::hidden::Injected;
 use crate::effects::{self, Effect};
 use crate::json::RawJson;
+use crate::manifest::ToolTerms;
 use crate::names::ServerName;
 use crate::schema::PublicSchema;
 use crate::server::ServerEntry;
@@ -40,6 +41,8 @@ pub struct Tool {
     pub definition: RawJson,
     /// The arguments it declares that the gateway supplies or completes; most tools have none.
     pub injected: Option<Box<Injected>>,
+    /// What holds for its calls; shared by the tools of a server that nothing else speaks of.
+    pub terms: Arc<ToolTerms>,
     /// Whether its server's `require_approval` names it.
     pub needs_approval: bool,
     /// What it does to the world, found out when somebody first asks.
@@ -55,6 +58,7 @@ impl Tool {
     #[cfg(test)]
     pub(crate) fn bare(server: Arc<ServerEntry>, name: &str, exposed: &str) -> Self {
         Self {
+            terms: Arc::new(ToolTerms::of_server(&server)),
             server,
             name: name.into(),
             exposed: exposed.into(),

@@ -92,14 +92,14 @@ enum Hint {
 
 /// The effect of a tool.
 pub fn effect_of(tool: &Tool) -> Effect {
-    effect(&tool.server, &tool.name, &tool.definition)
+    effect(&tool.server, tool.terms.side_effects, &tool.name, &tool.definition)
 }
 
-/// The effect of a tool by its server's entry, its own name and its definition.
-pub fn effect(server: &ServerEntry, name: &str, definition: &RawJson) -> Effect {
+/// The effect of a tool by its server's entry, the operator's label, its own name and its definition.
+pub fn effect(server: &ServerEntry, label: SideEffects, name: &str, definition: &RawJson) -> Effect {
     let said = hint(definition);
     let hint = said.filter(|_| server.defaults.trust_annotations);
-    match label(server, name) {
+    match label {
         SideEffects::Network => {}
         label => return Effect { rung: of_label(label, hint), basis: Basis::Label },
     }
@@ -120,12 +120,6 @@ pub fn effect(server: &ServerEntry, name: &str, definition: &RawJson) -> Effect 
         Some(rung) => Effect { rung, basis: Basis::Name },
         None => Effect { rung: Rung::Write, basis: Basis::Unknown },
     }
-}
-
-/// The manifest label of a tool: its own override, else its server's default.
-pub fn label(server: &ServerEntry, name: &str) -> SideEffects {
-    let own = server.tools.overrides.get(name).and_then(|fields| fields.get("side_effects"));
-    own.and_then(|own| SideEffects::deserialize(own).ok()).unwrap_or(server.defaults.side_effects)
 }
 
 fn of_label(label: SideEffects, hint: Option<Hint>) -> Rung {
@@ -225,19 +219,9 @@ mod tests {
         ];
         for (name, label, trusted, annotations, rung, basis) in cases {
             let mut server = entry("s");
-            server.defaults.side_effects = label;
             server.defaults.trust_annotations = trusted;
-            let found = effect(&server, name, &definition(annotations));
+            let found = effect(&server, label, name, &definition(annotations));
             assert_eq!(found, Effect { rung, basis }, "{name} {label:?} {trusted} {annotations}");
         }
-    }
-
-    #[test]
-    fn an_override_speaks_for_one_tool() {
-        let mut server = entry("s");
-        server.tools.overrides.insert("wipe".into(), serde_json::json!({ "side_effects": "none" }));
-        let found = |name: &str| effect(&server, name, &definition("{}"));
-        assert_eq!(found("wipe"), Effect { rung: Rung::None, basis: Basis::Label });
-        assert_eq!(found("wipe_all").rung, Rung::Destructive);
     }
 }

@@ -69,7 +69,7 @@ fn entry(name: ServerName) -> Arc<ServerEntry> {
     entry.about.description = Some("The gateway's own tools.".into());
     entry.defaults.side_effects = SideEffects::ReadExternalService;
     entry.defaults.requires_consent = false;
-    entry.defaults.allow_parallel = true;
+    entry.defaults.allow_parallel = Some(true);
     entry.inject = toolbooth_core::server::Inject::nothing();
     Arc::new(entry)
 }

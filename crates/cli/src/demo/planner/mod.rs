@@ -124,7 +124,7 @@ fn listing(task: &str, known: &Known) -> Reply {
     Reply::object(&json!({"results": {
         "task": task, "plan": null, "tool_count": names.len(), "available_tools": names,
         "reference": known.reference(),
-        "note": "No model could be asked, so this lists the tools. A client that offers sampling, or `llm` in the gateway's configuration, makes a plan of it.",
+        "note": "No model could be asked, so this lists the tools. A client that offers sampling makes a plan of it, or `llm` in the gateway's configuration with this server among `llm.allow`.",
     }}))
 }
 

@@ -4,10 +4,10 @@ use super::{Policy, Verdict};
 use crate::call::draft::Draft;
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::Tool;
-use crate::effects::label;
 use crate::fault::{Blame, Fault};
 use crate::held::Answerer;
 use crate::json::RawJson;
+use crate::manifest::tag;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use regex::{Regex, RegexBuilder};
 
@@ -161,7 +161,7 @@ impl Rule {
 
     fn is_about_effect(&self, tool: &Tool) -> bool {
         self.side_effects.is_empty() || {
-            let label = serde_json::to_value(label(&tool.server, &tool.name)).unwrap_or_default();
+            let label = serde_json::to_value(tool.terms.side_effects).unwrap_or_default();
             let rung = tool.effect().rung.as_str();
             self.side_effects.iter().any(|word| word == rung || label.as_str() == Some(word))
         }
@@ -169,13 +169,7 @@ impl Rule {
 
     fn is_about_capability(&self, tool: &Tool) -> bool {
         self.capabilities.is_empty() || {
-            let fields = tool.server.tools.overrides.get(&*tool.name);
-            let tags = fields.and_then(|fields| fields.get("capabilities")).and_then(|tags| tags.as_array());
-            let has = |tag: &String| {
-                tags.is_some_and(|tags| {
-                    tags.iter().any(|own| own.as_str().is_some_and(|own| same_tag(own, tag)))
-                })
-            };
+            let has = |asked: &String| tool.terms.capabilities.contains(&tag(asked));
             self.capabilities.iter().any(has)
         }
     }
@@ -188,11 +182,6 @@ impl Rule {
             text.len() > MAX_LOOKED_AT || regex.is_match(&text)
         })
     }
-}
-
-fn same_tag(one: &str, other: &str) -> bool {
-    let plain = |tag: &str| tag.trim().to_lowercase().replace(['-', ' '], "_");
-    plain(one) == plain(other)
 }
 
 /// The value at a JSON pointer (`/a/b/0`); a plain name is a member of the arguments.

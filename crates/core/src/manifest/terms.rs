@@ -1,0 +1,179 @@
+//! The terms of one tool: what holds for its calls, after everybody who may say something has.
+
+use super::{AuthHints, Cost, Overlay, ProviderSpec, SafetyLevel, read_version, tags};
+use crate::server::{ServerEntry, SideEffects};
+use semver::Version;
+use serde::Deserialize;
+use serde_json::Value;
+use std::time::Duration;
+
+/// What holds for the calls of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolTerms {
+    /// Its version.
+    pub version: Option<Version>,
+    /// The operator's label of what it does to the world.
+    pub side_effects: SideEffects,
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// Whether its calls may overlap.
+    pub parallel: Parallel,
+    /// Whether a person must agree before its first use.
+    pub requires_consent: bool,
+    /// Whether its calls carry a key that makes repeating them harmless.
+    pub idempotency_key: bool,
+    /// What it can do: plain tags, sorted.
+    pub capabilities: Vec<String>,
+    /// Only callers with one of these personas see it.
+    pub persona_allowlist: Option<Vec<String>>,
+    /// What credentials it needs.
+    pub auth: Option<AuthHints>,
+    /// How dangerous the operator thinks it.
+    pub safety_level: Option<SafetyLevel>,
+    /// What one call costs.
+    pub cost: Option<Cost>,
+    /// What serves it, best first; none means its own server.
+    pub providers: Vec<ProviderSpec>,
+    /// Where a manifest speaks of it.
+    pub origin: Option<String>,
+}
+
+/// Whether calls of one tool may overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Parallel {
+    /// They may.
+    Allowed,
+    /// One at a time, for each of its providers.
+    OneAtATime,
+    /// Nobody said. It is shown as no, so that agents are careful, and left to the server, which knows.
+    Unsaid,
+}
+
+impl Parallel {
+    /// What `allow_parallel` says of it.
+    pub fn is_shown_as_allowed(self) -> bool {
+        self == Self::Allowed
+    }
+
+    fn said(allow: bool) -> Self {
+        if allow { Self::Allowed } else { Self::OneAtATime }
+    }
+}
+
+impl ToolTerms {
+    /// What holds for the tools of a server that nothing else speaks of.
+    pub fn of_server(server: &ServerEntry) -> Self {
+        let defaults = &server.defaults;
+        Self {
+            version: defaults.version.as_deref().and_then(read_version),
+            side_effects: defaults.side_effects,
+            timeout: defaults.default_timeout.unwrap_or(server.timeout),
+            parallel: defaults.allow_parallel.map_or(Parallel::Unsaid, Parallel::said),
+            requires_consent: defaults.requires_consent,
+            idempotency_key: defaults.idempotency_key,
+            capabilities: Vec::new(),
+            persona_allowlist: None,
+            auth: defaults.auth.as_ref().map(AuthHints::read),
+            safety_level: None,
+            cost: None,
+            providers: Vec::new(),
+            origin: None,
+        }
+    }
+
+    /// The same terms with an overlay laid over them.
+    pub fn under(mut self, overlay: &Overlay) -> Self {
+        let Overlay {
+            version,
+            side_effects,
+            timeout,
+            auth,
+            allow_parallel,
+            requires_consent,
+            idempotency_key,
+            capabilities,
+            persona_allowlist,
+            safety_level,
+            cost,
+        } = overlay;
+        self.version = version.clone().or(self.version);
+        self.side_effects = side_effects.unwrap_or(self.side_effects);
+        self.timeout = timeout.unwrap_or(self.timeout);
+        self.parallel = allow_parallel.map_or(self.parallel, Parallel::said);
+        self.requires_consent = requires_consent.unwrap_or(self.requires_consent);
+        self.idempotency_key = idempotency_key.unwrap_or(self.idempotency_key);
+        self.safety_level = safety_level.or(self.safety_level);
+        self.cost = cost.clone().or(self.cost);
+        self.persona_allowlist = persona_allowlist.clone().or(self.persona_allowlist);
+        if let Some(more) = capabilities {
+            let all = self.capabilities.iter().chain(more).map(String::as_str);
+            self.capabilities = tags(all);
+        }
+        if let Some(own) = auth {
+            self.auth = Some(self.auth.as_ref().map_or_else(|| own.clone(), |server| own.over(server)));
+        }
+        self
+    }
+
+    /// Reads a server entry's `tools.overrides` for one tool. What is not of its type says nothing.
+    pub fn read_override(fields: &Value) -> Overlay {
+        let flag = |key: &str| fields.get(key).and_then(Value::as_bool);
+        let texts = |key: &str| -> Option<Vec<String>> {
+            let value = fields.get(key)?;
+            let one = value.as_str().map(|text| vec![text.to_owned()]);
+            one.or_else(|| {
+                let many = value.as_array()?;
+                Some(many.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+            })
+        };
+        let cost = fields.get("cost_per_call").and_then(Value::as_f64).map(|per_call| Cost {
+            per_call,
+            unit: fields.get("cost_unit").and_then(Value::as_str).unwrap_or("USD").to_owned(),
+        });
+        let seconds = fields.get("default_timeout").and_then(Value::as_f64).filter(|s| *s > 0.0);
+        Overlay {
+            version: fields.get("version").and_then(Value::as_str).and_then(read_version),
+            side_effects: fields.get("side_effects").and_then(|label| SideEffects::deserialize(label).ok()),
+            timeout: seconds
+                .and_then(|s| Duration::try_from_secs_f64(s).ok())
+                .map(|t| t.min(super::MAX_TIMEOUT)),
+            auth: fields.get("auth").map(AuthHints::read),
+            allow_parallel: flag("allow_parallel"),
+            requires_consent: flag("requires_consent"),
+            idempotency_key: flag("idempotency_key")
+                .or_else(|| fields.get("idempotency_key")?.get("required")?.as_bool()),
+            capabilities: texts("capabilities"),
+            persona_allowlist: texts("persona_allowlist"),
+            safety_level: fields.get("safety_level").and_then(|level| SafetyLevel::deserialize(level).ok()),
+            cost,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::tests::entry;
+    use serde_json::json;
+
+    #[test]
+    fn the_last_to_speak_holds_and_silence_changes_nothing() {
+        let mut server = entry("s");
+        server.defaults.auth = Some(json!({"scopes": ["a"]}));
+        let terms = ToolTerms::of_server(&server);
+        assert_eq!((terms.parallel, terms.requires_consent), (Parallel::Unsaid, true));
+        let overlay = ToolTerms::read_override(&json!({
+            "version": "1.2", "default_timeout": 2.5, "allow_parallel": false, "capabilities": "Web Search",
+            "idempotency_key": {"required": true}, "auth": {"scopes": ["b"]}, "safety_level": "high",
+            "requires_consent": "maybe"
+        }));
+        let terms = terms.under(&overlay);
+        assert_eq!(terms.version.map(|version| version.to_string()).as_deref(), Some("1.2.0"));
+        assert_eq!(terms.timeout, Duration::from_millis(2500));
+        assert_eq!((terms.parallel, terms.requires_consent), (Parallel::OneAtATime, true));
+        assert!(terms.idempotency_key);
+        assert_eq!(terms.capabilities, ["web_search"]);
+        assert_eq!(terms.auth.map(|auth| auth.scopes), Some(vec!["b".to_owned(), "a".to_owned()]));
+        assert_eq!(terms.safety_level, Some(SafetyLevel::High));
+    }
+}
