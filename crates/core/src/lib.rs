@@ -22,6 +22,7 @@ pub mod permission;
 pub mod persona;
 pub mod plan;
 pub mod redact;
+pub mod registry;
 pub mod result;
 pub mod sampling;
 pub mod schema;

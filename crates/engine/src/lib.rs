@@ -23,6 +23,7 @@ pub mod plan;
 pub mod planning;
 mod question;
 pub mod record;
+pub mod refresh;
 mod roster;
 mod run;
 pub mod sampling;

@@ -6,6 +6,7 @@ mod hidden;
 mod index;
 mod listing;
 mod naming;
+mod roll;
 mod snapshot;
 mod tool;
 

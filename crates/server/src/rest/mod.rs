@@ -9,10 +9,13 @@ mod audit;
 mod calls;
 mod consents;
 mod endpoint;
+mod etag;
 mod files;
 mod openapi;
+mod pages;
 mod plans;
 mod problem;
+mod registry;
 mod servers;
 mod tokens;
 mod tools;
@@ -41,6 +44,15 @@ pub struct Rest {
     pub door: Arc<Door>,
     /// Reads the configuration again.
     pub reload: Reload,
+    /// Tells one life of a gateway from another.
+    life: Arc<str>,
+}
+
+impl Rest {
+    /// What the handlers share, for one life of a gateway.
+    pub fn new(door: Arc<Door>, reload: Reload) -> Self {
+        Self { door, reload, life: uuid::Uuid::new_v4().to_string().into() }
+    }
 }
 
 /// What everybody may ask.
@@ -50,6 +62,8 @@ const OPEN: &[Endpoint] = endpoints![
     about::described,
     about::endpoint_described,
     openapi::document,
+    pages::docs,
+    pages::docs_file,
     files::download,
 ];
 
@@ -67,6 +81,9 @@ const KNOWN: &[Endpoint] = endpoints![
     tools::list,
     tools::show,
     calls::call,
+    registry::show,
+    registry::refresh,
+    registry::personas,
     approvals::list,
     approvals::show,
     approvals::approve,
