@@ -46,8 +46,12 @@ mod known;
 mod ledger;
 #[path = "gateway/lossless.rs"]
 mod lossless;
+#[path = "gateway/openapi.rs"]
+mod openapi;
 #[path = "gateway/plans.rs"]
 mod plans;
+#[path = "gateway/registry.rs"]
+mod registry;
 #[path = "gateway/reload.rs"]
 mod reload;
 #[path = "gateway/remote.rs"]

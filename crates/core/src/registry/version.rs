@@ -8,19 +8,24 @@ const MAX_CONDITIONS: usize = 16;
 
 /// Versions that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VersionRange(Vec<VersionReq>);
+pub struct VersionRange(VersionReq);
 
 impl VersionRange {
     /// Reads a range; commas join conditions that all have to hold. A version alone means that version.
     pub fn read(text: &str) -> Option<Self> {
         let conditions = text.split(',').take(MAX_CONDITIONS + 1).map(condition);
         let conditions: Vec<VersionReq> = conditions.collect::<Option<_>>()?;
-        (conditions.len() <= MAX_CONDITIONS).then_some(Self(conditions))
+        if conditions.len() > MAX_CONDITIONS {
+            return None;
+        }
+        // As one: a condition that names a version before a release lets the others take such ones too.
+        let comparators = conditions.into_iter().flat_map(|condition| condition.comparators).collect();
+        Some(Self(VersionReq { comparators }))
     }
 
     /// Whether a version is among those wanted. What has no version is in no range.
     pub fn holds(&self, version: Option<&Version>) -> bool {
-        version.is_some_and(|version| self.0.iter().all(|condition| condition.matches(version)))
+        version.is_some_and(|version| self.0.matches(version))
     }
 }
 
@@ -70,6 +75,8 @@ mod tests {
             // A version before 1.0.0 is before it.
             (">=1.0.0", "1.0.0-beta", false),
             (">=1.0.0-alpha", "1.0.0-beta", true),
+            (">=1.0.0-alpha, <=1.0.0", "1.0.0-beta", true),
+            (">=1.0.0-alpha, <1.0.0-beta", "1.0.0-beta", false),
             ("=1.0.0-beta", "1.0.0-beta", true),
             // All conditions have to hold.
             (">=1.2, <2", "1.5.0", true),

@@ -78,7 +78,7 @@ const MAX_WAIT: u64 = 600;
     post,
     path = "/tools/{name}/call",
     params(("name" = String, Path, description = "Any name of the tool.", example = "demo_echo")),
-    request_body(content = CallBody, description = "What to call it with; may be left out."),
+    request_body(content = CallBody, description = "What to call it with; may be left out.", example = json!({ "arguments": { "text": "hello" } })),
     responses(
         (status = 200, description = "What the tool answered.", body = CallView),
         (status = 202, description = "Not made yet: a person has to agree, or it is a step of a plan.", body = HeldView),

@@ -30,6 +30,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use toolbooth_core::fault::Problem;
 
+pub(crate) use problem::ProblemDocument;
 pub use servers::ServerView;
 pub use tools::ToolView;
 
