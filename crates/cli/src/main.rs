@@ -8,6 +8,7 @@ mod credentials;
 mod demo;
 mod exit;
 mod failure;
+mod footprint;
 mod gateway;
 mod jq_worker;
 mod own;

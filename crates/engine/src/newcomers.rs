@@ -118,6 +118,18 @@ impl Gathered {
 }
 
 impl Engine {
+    /// Waits until no server is on its way for the first time, and no longer than any is waited for.
+    pub async fn settled(&self) {
+        let mut coming = self.newcomers().coming.subscribe();
+        loop {
+            let last = coming.borrow_and_update().values().map(|newcomer| newcomer.until).max();
+            let Some(until) = last else { return };
+            if tokio::time::timeout_at(until, coming.changed()).await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// Waits, for a moment at most, until the catalog shows every server that this caller may use. Costs a
     /// look at one number where all of them are known.
     pub async fn gathered(&self, caller: &Caller) -> Gathered {

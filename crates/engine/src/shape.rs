@@ -18,6 +18,7 @@ use toolbooth_core::result::inspect::annotated;
 use toolbooth_core::result::{Artifact, Glance, Inspection, Kept, Rules, echo};
 use toolbooth_upstream::{CallLink, ResultStream, UpstreamError};
 use toolbooth_wire::Era;
+use toolbooth_wire::meta::of_a_server;
 use uuid::Uuid;
 
 /// A finished result on its way through the stage.
@@ -173,7 +174,7 @@ impl Looking {
     fn narrow(self, seen: Glance) -> Glance {
         match self {
             Self::All => seen,
-            Self::Length | Self::Not => Glance { echo: seen.echo, ..Glance::default() },
+            Self::Length | Self::Not => Glance { echo: seen.echo, forged: seen.forged, ..Glance::default() },
         }
     }
 }
@@ -218,7 +219,9 @@ async fn held_back(stream: ResultStream, era: Era, budget: usize, looking: Looki
     held.into_iter().for_each(|chunk| text.extend_from_slice(&chunk));
     // The first value; the rest is the end of the envelope.
     let result = RawJson::first_of(text).map_err(|_| unreadable())?;
-    let facts = ResultLook::of(&result).facts();
+    let look = ResultLook::of(&result);
+    let facts = look.facts();
+    let result = if look.may_be_forged { of_a_server(result.clone()) } else { result };
     Ok(Came::Whole(Finished { result, era, facts, warnings: Vec::new() }))
 }
 

@@ -15,12 +15,14 @@ pub struct Glance {
     pub media: bool,
     /// A file token of ours may stand in it.
     pub echo: bool,
+    /// A key that only the gateway writes may stand in it.
+    pub forged: bool,
 }
 
 impl Glance {
     /// Whether the result may go on as it is.
     pub fn is_plain(self) -> bool {
-        !self.may_be_contract() && !self.media && !self.echo
+        !self.may_be_contract() && !self.media && !self.echo && !self.forged
     }
 
     /// Whether the contract may be meant: it is an answer with something beside it.
@@ -36,13 +38,14 @@ impl Glance {
             answer: self.answer || has_answer(part),
             media: self.media || seen.media,
             echo: self.echo || seen.echo,
+            forged: self.forged || seen.forged,
         }
     }
 }
 
 /// Words without which nothing needs to be changed. Keys stand in structured content as `"b64"` and in a text
 /// as `\"b64\"`, so quotes are left out; the kinds of blocks stand in no text with a plain quote behind them.
-const WORDS: [&str; 9] = [
+const WORDS: [&str; 10] = [
     "b64",
     "display",
     "meta_data",
@@ -52,10 +55,12 @@ const WORDS: [&str; 9] = [
     "\"audio\"",
     "\"blob\"",
     super::echo::TOKEN_SIGN,
+    "\"toolbooth",
 ];
-/// The first of the words that are not of the contract, and the first that are not of media.
+/// The first of the words that are not of the contract, not of media, not of an echo.
 const MEDIA_FROM: usize = 5;
 const ECHO_FROM: usize = 8;
+const FORGED_FROM: usize = 9;
 
 /// How much of a text must be looked at again when the next part comes: the longest word less one.
 pub const OVERLAP: usize = 13;
@@ -79,7 +84,7 @@ fn words_of(text: &[u8]) -> Glance {
     match (&*SEARCHER, &*AUTOMATON) {
         (Some(searcher), _) => seen_in(searcher.find_iter(text)),
         (None, Some(automaton)) => seen_in(automaton.find_iter(text)),
-        (None, None) => Glance { contract: true, answer: true, media: true, echo: true },
+        (None, None) => Glance { contract: true, answer: true, media: true, echo: true, forged: true },
     }
 }
 
@@ -87,11 +92,12 @@ fn seen_in(found: impl Iterator<Item = Match>) -> Glance {
     let mut seen = Glance::default();
     for word in found {
         match word.pattern().as_usize() {
+            FORGED_FROM.. => seen.forged = true,
             ECHO_FROM.. => seen.echo = true,
             MEDIA_FROM.. => seen.media = true,
             _ => seen.contract = true,
         }
-        if seen.contract && seen.media && seen.echo {
+        if seen.contract && seen.media && seen.echo && seen.forged {
             break;
         }
     }
@@ -117,6 +123,8 @@ mod tests {
             let seen = glance(text.as_bytes());
             assert_eq!((seen.may_be_contract(), seen.media, seen.echo), (contract, media, echo), "{text}");
         }
+        assert!(glance(br#"{"_meta":{"toolbooth/held":{}}}"#).forged);
+        assert!(!glance(br#"{"content":[{"type":"text","text":"a toolbooth/held"}]}"#).forged);
         assert_eq!(WORDS.iter().map(|word| word.len()).max(), Some(OVERLAP));
     }
 }

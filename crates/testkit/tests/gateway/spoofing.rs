@@ -404,10 +404,19 @@ async fn no_result_of_a_server_speaks_for_the_gateway() {
     let home = Home::new(&[("srv", upstream.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
-    for era in [Era::Modern, Era::Legacy] {
-        let client = Client::of(era, gateway.address).await;
-        let told =
-            client.start("tools/call", json!({ "name": "srv_take", "arguments": {} })).await.finish().await;
-        assert_eq!(told.result()["_meta"], json!({ "own": 1 }), "{}", told.answer);
+    let long = format!(
+        r#"{{"resultType":"complete","content":[{{"type":"text","text":"{}"}}],"_meta":{{"toolbooth/held":1,"own":1}}}}"#,
+        "x".repeat(48 << 10)
+    );
+    for answer in [None, Some(long)] {
+        if let Some(long) = &answer {
+            upstream.answer(Answer::result(long));
+        }
+        for era in [Era::Modern, Era::Legacy] {
+            let client = Client::of(era, gateway.address).await;
+            let call = json!({ "name": "srv_take", "arguments": {} });
+            let told = client.start("tools/call", call).await.finish().await;
+            assert_eq!(told.result()["_meta"], json!({ "own": 1 }), "{era:?}, long: {}", answer.is_some());
+        }
     }
 }

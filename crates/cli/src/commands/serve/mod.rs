@@ -9,6 +9,7 @@ use crate::arguments::Global;
 use crate::callers;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::footprint;
 use crate::gateway;
 use crate::presence::{self, Presence};
 use crate::reach::living;
@@ -20,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_engine::Roster;
+use toolbooth_engine::{Engine, Roster};
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, Reload, Rest};
 use toolbooth_server::{Doors, Staff, listen};
@@ -130,6 +131,7 @@ async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Ou
     render::print(&greeting::text(&presence, &engine, &loaded));
     tokio::spawn(watched.follow(reload.clone()));
     tokio::spawn(sweep(door, stop.clone()));
+    tokio::spawn(settle(engine.clone()));
     tokio::spawn(heed_signals(stop.clone(), reload));
     listen::serve(listener, doors, stop, staff(settings.drain_seconds)).await;
     if present {
@@ -163,6 +165,12 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
         }),
         opened => opened.map_err(Failure::failed),
     }
+}
+
+/// Lets go of what only starting needed, once everybody has been heard.
+async fn settle(engine: Arc<Engine>) {
+    engine.settled().await;
+    footprint::let_go_of_start();
 }
 
 /// Puts away what nobody needs any more.
