@@ -26,8 +26,7 @@ impl Engine {
     /// where they stand now.
     pub async fn refresh(&self, asked: Asked) -> Vec<(ServerName, ServerState)> {
         let asking: Vec<_> = self.to_ask(asked).into_iter().map(listed).collect();
-        let mut asked: Vec<_> =
-            futures_util::stream::iter(asking).buffer_unordered(AT_ONCE).collect().await;
+        let mut asked: Vec<_> = futures_util::stream::iter(asking).buffer_unordered(AT_ONCE).collect().await;
         asked.sort_by(|(a, _), (b, _)| a.cmp(b));
         asked
     }
@@ -38,9 +37,8 @@ impl Engine {
             Managed::Running { server, .. } => Some(server),
             Managed::Idle(_) => None,
         });
-        let wanted = |server: &&Arc<Supervised>| {
-            asked == Asked::All || server.state() == ServerState::Connected
-        };
+        let wanted =
+            |server: &&Arc<Supervised>| asked == Asked::All || server.state() == ServerState::Connected;
         running.filter(wanted).cloned().collect()
     }
 

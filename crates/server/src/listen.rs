@@ -1,8 +1,8 @@
 //! Listening: connections in, each request to its door.
 
 use crate::body::Body;
-use crate::identify::persona_of;
 use crate::guard::TurnedAway;
+use crate::identify::persona_of;
 use crate::mcp::{self, Door};
 use crate::rest::ProblemDocument;
 use axum::Router;

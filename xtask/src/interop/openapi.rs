@@ -37,8 +37,12 @@ pub fn fuzz(_: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
         let seen = output(&mut command, PATIENCE)?;
         fs::write(stage.file("schemathesis.log"), &seen.stdout)?;
         if !seen.status.success() {
-            let told: Vec<&str> =
-                seen.stdout.lines().skip_while(|line| !line.contains("= FAILURES")).take(MOST_LINES).collect();
+            let told: Vec<&str> = seen
+                .stdout
+                .lines()
+                .skip_while(|line| !line.contains("= FAILURES"))
+                .take(MOST_LINES)
+                .collect();
             bail!("{}\n{}{}", seen.status, told.join("\n"), seen.stderr.trim());
         }
         let sum = seen.stdout.lines().find(|line| line.contains(" generated")).unwrap_or_default();

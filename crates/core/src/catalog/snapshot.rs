@@ -34,7 +34,14 @@ impl Catalog {
     /// A snapshot of these servers.
     pub fn new(revision: u64, servers: BTreeMap<ServerName, Arc<ServerCatalog>>) -> Self {
         let index = NameIndex::of(servers.values());
-        Self { revision, servers, index, lists: Mutex::default(), told: Mutex::default(), roll: Roll::default() }
+        Self {
+            revision,
+            servers,
+            index,
+            lists: Mutex::default(),
+            told: Mutex::default(),
+            roll: Roll::default(),
+        }
     }
 
     /// All servers' parts, by name. For the gateway's own use: nobody's rights are applied.

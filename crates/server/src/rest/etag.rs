@@ -2,8 +2,8 @@
 
 use super::Rest;
 use axum::response::{IntoResponse, Response};
-use http::header::{self, HeaderMap, HeaderValue};
 use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use toolbooth_core::caller::Caller;

@@ -1,6 +1,9 @@
 //! REST: the gateway for programs that speak no MCP, the command line among them.
 
-#![allow(unused_qualifications, reason = "`#[utoipa::path]` writes the parameters it is given with their paths")]
+#![allow(
+    unused_qualifications,
+    reason = "`#[utoipa::path]` writes the parameters it is given with their paths"
+)]
 
 mod about;
 mod approvals;

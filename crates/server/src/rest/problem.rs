@@ -94,7 +94,9 @@ pub async fn bad_method(method: Method, uri: Uri) -> ProblemDocument {
         code: "request.bad-method",
         blame: Blame::Caller,
         message: format!("{} does not answer to {method}", uri.path()),
-        hint: Some("the `Allow` header names the methods that it answers to; /openapi.json tells more".into()),
+        hint: Some(
+            "the `Allow` header names the methods that it answers to; /openapi.json tells more".into(),
+        ),
     }
     .into()
 }

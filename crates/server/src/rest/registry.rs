@@ -58,7 +58,11 @@ fn open_to(rest: &Rest, caller: &Caller) -> Vec<PersonaView> {
     path = "/registry",
     responses((status = 200, description = "The registry.", body = RegistryView))
 )]
-pub async fn show(State(rest): State<Rest>, Who(caller): Who, _: Nothing) -> Result<Json<RegistryView>, ProblemDocument> {
+pub async fn show(
+    State(rest): State<Rest>,
+    Who(caller): Who,
+    _: Nothing,
+) -> Result<Json<RegistryView>, ProblemDocument> {
     rest.door.engine.gathered(&caller).await;
     let catalog = rest.door.engine.catalog();
     let narrowing = Narrowing::read(MOST_TOOLS)?;

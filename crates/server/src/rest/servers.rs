@@ -135,7 +135,11 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
         set_aside: aside
             .iter()
             .take(100)
-            .map(|aside| AsideView { kind: aside.kind, name: aside.name.clone(), reason: aside.reason.clone() })
+            .map(|aside| AsideView {
+                kind: aside.kind,
+                name: aside.name.clone(),
+                reason: aside.reason.clone(),
+            })
             .collect(),
         description: running.and_then(|server| server.entry.about.description.clone()),
     }
@@ -393,10 +397,6 @@ async fn until(patience: Duration, holds: impl Fn() -> bool) {
         (status = 403, description = "`auth.admin-only`."),
     )
 )]
-pub async fn reload(
-    State(rest): State<Rest>,
-    _: Keeper,
-    _: Nothing,
-) -> Result<Json<Value>, ProblemDocument> {
+pub async fn reload(State(rest): State<Rest>, _: Keeper, _: Nothing) -> Result<Json<Value>, ProblemDocument> {
     Ok(Json((rest.reload)().await?))
 }

@@ -29,8 +29,14 @@ async fn every_path_answers_to_the_methods_that_the_document_names_and_to_no_oth
             .collect::<Vec<_>>()
             .join("/");
         for method in ["get", "post", "put", "patch", "delete", "trace"] {
-            let reply =
-                http.send(Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method"), &filled, &[], "").await;
+            let reply = http
+                .send(
+                    Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method"),
+                    &filled,
+                    &[],
+                    "",
+                )
+                .await;
             let operation = &item[method];
             assert_eq!(reply.status == 405, operation.is_null(), "{method} {path}: {}", reply.status);
             if operation.is_null() {
@@ -66,7 +72,9 @@ fn gather<'a>(value: &'a Value, references: &mut Vec<&'a str>) {
 async fn the_page_of_the_document_loads_nothing_from_elsewhere() {
     let (_home, gateway) = gateway().await;
     let http = gateway.http();
-    for (path, kind) in [("/docs", "text/html"), ("/docs/docs.js", "text/javascript"), ("/docs/docs.css", "text/css")] {
+    for (path, kind) in
+        [("/docs", "text/html"), ("/docs/docs.js", "text/javascript"), ("/docs/docs.css", "text/css")]
+    {
         let reply = http.send(Method::GET, path, &[], "").await;
         assert_eq!(reply.status, 200, "{path}");
         assert!(reply.header("content-type").is_some_and(|found| found.starts_with(kind)), "{path}");

@@ -25,8 +25,11 @@ fn tools(names: &[&str]) -> String {
 
 impl Registry {
     async fn open() -> Self {
-        let [common, atlas, orion] =
-            [Upstream::start(Era::Modern).await, Upstream::start(Era::Modern).await, Upstream::start(Era::Legacy).await];
+        let [common, atlas, orion] = [
+            Upstream::start(Era::Modern).await,
+            Upstream::start(Era::Modern).await,
+            Upstream::start(Era::Legacy).await,
+        ];
         common.list(tools(&["alpha", "beta", "delta", "gamma"]));
         atlas.list(tools(&["probe"]));
         orion.list(tools(&["probe"]));
@@ -188,10 +191,14 @@ async fn tools_are_found_by_what_is_known_of_them() {
     let problem = registry.as_cat().get_json("/tools?capabilty=x").await;
     assert!(problem["title"].as_str().expect("a title").ends_with("did you mean `capability`?"), "{problem}");
     // The command line takes the same words.
-    let words = ["tools", "list", "--json", "--capability", "web search", "--version", ">=1.2", "--server", "common"];
+    let words =
+        ["tools", "list", "--json", "--capability", "web search", "--version", ">=1.2", "--server", "common"];
     assert_eq!(names_of(&read(&run(&registry.home, &words, Some(&registry.cat)))), ["common_alpha"]);
     let words = ["tools", "list", "--json", "--personas", "Atlas,Orion,-shared"];
-    assert_eq!(names_of(&read(&run(&registry.home, &words, Some(&registry.cat)))), ["atlas_probe", "orion_probe"]);
+    assert_eq!(
+        names_of(&read(&run(&registry.home, &words, Some(&registry.cat)))),
+        ["atlas_probe", "orion_probe"]
+    );
 }
 
 #[tokio::test]
@@ -248,8 +255,12 @@ async fn a_page_is_sent_again_only_when_the_catalog_has_changed() {
     assert_eq!(refused.status, 403, "refreshing is for those who look after the gateway");
     let (status, told) = registry.gateway.http().post_json("/registry/refresh?force=true", "").await;
     assert_eq!(status, 200, "{told}");
-    let states: Vec<&str> =
-        told["servers"].as_array().expect("servers").iter().filter_map(|server| server["state"].as_str()).collect();
+    let states: Vec<&str> = told["servers"]
+        .as_array()
+        .expect("servers")
+        .iter()
+        .filter_map(|server| server["state"].as_str())
+        .collect();
     assert_eq!(states, ["connected"; 3], "{told}");
     let changed = http.send(Method::GET, "/tools", &[("if-none-match", &tag)], "").await;
     assert_eq!(changed.status, 200);

@@ -75,7 +75,11 @@ pub async fn list(
 }
 
 /// The caller through each of these personas; as they are where none is named.
-fn views(rest: &Rest, caller: &Arc<Caller>, personas: &[String]) -> Result<Vec<Arc<Caller>>, ProblemDocument> {
+fn views(
+    rest: &Rest,
+    caller: &Arc<Caller>,
+    personas: &[String],
+) -> Result<Vec<Arc<Caller>>, ProblemDocument> {
     if personas.is_empty() {
         return Ok(vec![caller.clone()]);
     }

@@ -4,7 +4,9 @@ use super::super::asked::bad_query;
 use serde::Deserialize;
 use serde_json::Value;
 use toolbooth_core::fault::Problem;
-use toolbooth_core::registry::{Cursor, Direction, MAX_TEXT, Order, Shared, TextPattern, ToolQuery, Uncalled, VersionRange};
+use toolbooth_core::registry::{
+    Cursor, Direction, MAX_TEXT, Order, Shared, TextPattern, ToolQuery, Uncalled, VersionRange,
+};
 use toolbooth_core::server::SideEffects;
 use utoipa::IntoParams;
 
@@ -251,7 +253,10 @@ fn side_effect(label: &str) -> Result<SideEffects, Problem> {
 
 fn range(text: &str) -> Result<VersionRange, Problem> {
     VersionRange::read(text).ok_or_else(|| {
-        bad_query(format!("`version` is a range such as `>=1.2, <2`, `^1.4` or `1.2.0`, not `{}`", shown(text)))
+        bad_query(format!(
+            "`version` is a range such as `>=1.2, <2`, `^1.4` or `1.2.0`, not `{}`",
+            shown(text)
+        ))
     })
 }
 
@@ -260,7 +265,10 @@ fn least_rate(text: &str) -> Result<f64, Problem> {
     match text.parse::<f64>() {
         Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
         Ok(percent) if percent > 1.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err(bad_query(format!("`min_success_rate` is a number from 0 to 1, or up to 100 in percent, not `{}`", shown(text)))),
+        _ => Err(bad_query(format!(
+            "`min_success_rate` is a number from 0 to 1, or up to 100 in percent, not `{}`",
+            shown(text)
+        ))),
     }
 }
 
@@ -293,7 +301,10 @@ mod tests {
             ("q=a&q=b", "`q` stands twice"),
             ("version=%3E%3Ex", "`version` is a range such as `>=1.2, <2`, `^1.4` or `1.2.0`, not `>>x`"),
             ("side_effects=netwrk", "not `netwrk`; did you mean `network`?"),
-            ("sort=nmae", "`sort` is one of name, server, calls, success_rate, not `nmae`; did you mean `name`?"),
+            (
+                "sort=nmae",
+                "`sort` is one of name, server, calls, success_rate, not `nmae`; did you mean `name`?",
+            ),
             ("min_success_rate=much", "not `much`"),
             ("min_success_rate=-1", "not `-1`"),
             ("min_success_rate=NaN", "not `NaN`"),

@@ -167,11 +167,8 @@ fn auth(engine: &Engine, tool: &Tool) -> Option<AuthView> {
 }
 
 fn providers(tool: &Tool, lens: &Lens<'_>) -> Vec<ProviderView> {
-    let own = || ProviderView {
-        id: Some(format!("mcp:{}", tool.server.name)),
-        kind: "mcp".into(),
-        priority: 0,
-    };
+    let own =
+        || ProviderView { id: Some(format!("mcp:{}", tool.server.name)), kind: "mcp".into(), priority: 0 };
     let listed = tool.terms.providers.iter().map(|spec| ProviderView {
         id: shown_id(spec, lens.sees).map(str::to_owned),
         kind: kind_of(spec).to_owned(),
