@@ -1,7 +1,8 @@
 //! Endpoints: what answers at a path, and what the document says of it, in one entry.
 //!
 //! The router and the OpenAPI document are made from the same entries, so neither has anything that the
-//! other has not. Until somebody reads the document, an entry is a few pointers.
+//! other has not. Until somebody reads the document, an entry is a few pointers: the router of `utoipa-axum` would
+//! build all of it at every start.
 
 use super::Rest;
 use axum::Router;

@@ -19,7 +19,7 @@ Tools of many MCP servers behind one address, for programs that speak no MCP. (T
 
 Every refusal is a problem document (RFC 9457) with a `code` that does not change; `toolbooth explain CODE` \
 tells more of it. A gateway on one's own machine needs no credential; others take a bearer token. Every request \
-may say `Toolbooth-Persona: NAME` to look through a persona, and `Toolbooth-Session: NAME` for the conversation \
+may say `X-Toolbooth-Persona: NAME` to look through a persona, and `Toolbooth-Session: NAME` for the conversation \
 it belongs to. What a caller may not use looks as if it did not exist.";
 
 /// Whether the door asks who calls before an endpoint is reached.
