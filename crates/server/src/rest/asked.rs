@@ -101,7 +101,16 @@ pub fn body<T: DeserializeOwned + Default>(text: &[u8], example: &str) -> Result
     if text.is_empty() {
         return Ok(T::default());
     }
+    object(text, example)
+}
+
+/// Reads a body that has to be there: an object, as everything that is sent here is.
+pub fn object<T: DeserializeOwned>(text: &[u8], example: &str) -> Result<T, Problem> {
     toolbooth_wire::strict::check(text).map_err(|error| bad_body(error.message, example))?;
+    // A list of values in the right order would else be read as their fields.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(bad_body("the body is no object".into(), example));
+    }
     serde_json::from_slice(text).map_err(|error| bad_body(format!("the body is wrong: {error}"), example))
 }
 

@@ -51,7 +51,7 @@ pub struct CallView {
     pub result: RawJson,
     /// What was left out of the call; mostly nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<String>)]
     pub warnings: Vec<Warning>,
 }
 

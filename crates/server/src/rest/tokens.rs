@@ -1,7 +1,7 @@
 //! Tokens over REST, for those who look after the gateway.
 
 use super::Rest;
-use super::asked::{At, Nothing, Sent};
+use super::asked::{self, At, Nothing, Sent};
 use super::problem::ProblemDocument;
 use super::who::Keeper;
 use axum::Json;
@@ -13,6 +13,9 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::token::TokenRecord;
 use toolbooth_engine::NewToken;
 use utoipa::ToSchema;
+
+/// What a right body looks like.
+const EXAMPLE: &str = "send {\"user\": \"ann\", \"groups\": [\"staff\"], \"expires_seconds\": 86400}";
 
 /// The body of a request for a token.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -72,11 +75,6 @@ fn view(record: TokenRecord) -> TokenView {
     TokenView { id, user, groups, persona, note, created_ms, expires_ms, revoked_ms, standing }
 }
 
-fn bad_body(message: String) -> Problem {
-    let hint = Some("send {\"user\": \"ann\", \"groups\": [\"staff\"], \"expires_seconds\": 86400}".into());
-    Problem { code: "request.bad-body", blame: Blame::Caller, message, hint }
-}
-
 /// Lists tokens, for administrators.
 #[utoipa::path(
     get,
@@ -109,9 +107,7 @@ pub async fn create(
     _: Nothing,
     Sent(body): Sent,
 ) -> Result<(StatusCode, Json<NewTokenView>), ProblemDocument> {
-    toolbooth_wire::strict::check(&body).map_err(|error| bad_body(error.message))?;
-    let body: TokenBody =
-        serde_json::from_slice(&body).map_err(|error| bad_body(format!("the body is wrong: {error}")))?;
+    let body: TokenBody = asked::object(&body, EXAMPLE)?;
     let TokenBody { user, groups, persona, note, expires_seconds } = body;
     if let Some(name) = persona.as_deref().filter(|name| !rest.door.identity.knows_persona(name)) {
         return Err(Problem {

@@ -95,6 +95,19 @@ async fn the_page_of_the_document_loads_nothing_from_elsewhere() {
         assert_eq!(reply.header("content-type"), Some("application/problem+json"), "{path}");
         assert_eq!(reply.json().await["code"], code, "{path}");
     }
+    // Found by a fuzzer: a list was read as the fields of a body, and a text that no store takes was our fault.
+    for (path, body, code) in [
+        ("/plans", "[null, null]", "request.bad-body"),
+        ("/tokens", "[\"ann\", [], null, null, null]", "request.bad-body"),
+        ("/files?name=a.txt&description=a%00b", "{}", "store.unfit"),
+    ] {
+        let (status, problem) = http.post_json(path, body).await;
+        assert_eq!(
+            (status, &problem["code"], &problem["blame"]),
+            (400, &json!(code), &json!("caller")),
+            "{path}"
+        );
+    }
     let long = format!("{{\"arguments\": {{\"text\": \"{}\"}}}}", "x".repeat(3 << 20));
     let (status, problem) = http.post_json("/tools/demo_echo/call", &long).await;
     assert_eq!((status, &problem["code"]), (413, &json!("request.too-large")));
