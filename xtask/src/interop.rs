@@ -9,6 +9,7 @@ mod authors;
 mod clients;
 mod guide;
 mod inspector;
+mod openapi;
 mod process;
 mod report;
 mod script;
@@ -23,10 +24,11 @@ use std::path::Path;
 
 type Part = fn(&Setup, &Stage, &mut Report) -> Result<()>;
 
-const PARTS: [(&str, Part); 8] = [
+const PARTS: [(&str, Part); 9] = [
     ("clients", clients::tour),
     ("approvals", approvals::ask),
     ("inspector", inspector::inspect),
+    ("openapi", openapi::fuzz),
     ("alone", clients::alone),
     ("servers", servers::visit),
     ("examples", authors::examples),

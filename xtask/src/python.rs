@@ -1,5 +1,5 @@
 //! Other people's Python packages, pinned: each generation of the SDK in a virtual environment of its own, and
-//! a server that speaks S3 in another.
+//! a server that speaks S3 and a fuzzer of REST endpoints in two more.
 //!
 //! `interop/python` holds one list of exact versions for each; they are installed under `.setup/python`.
 
@@ -19,6 +19,8 @@ pub enum Generation {
     Second,
     /// No SDK: `moto`, a server that speaks S3.
     ObjectStorage,
+    /// No SDK: Schemathesis, which holds a gateway against its OpenAPI document.
+    OpenApi,
 }
 
 impl Generation {
@@ -27,6 +29,7 @@ impl Generation {
             Self::First => "sdk1",
             Self::Second => "sdk2",
             Self::ObjectStorage => "s3",
+            Self::OpenApi => "openapi",
         }
     }
 }

@@ -99,7 +99,7 @@ impl Own {
             Err(_) => door.clone(),
         };
         engine.set_roster(&roster);
-        let router = rest::router(Rest { door, reload: no_reload() });
+        let router = rest::router(Rest::new(door, no_reload()));
         Ok(Self { engine, router, loaded, persona: None, forgets, _roster: roster })
     }
 

@@ -27,6 +27,7 @@ pub mod persona;
 pub mod plan;
 pub mod provider;
 pub mod redact;
+pub mod registry;
 pub mod result;
 pub mod retry;
 pub mod sampling;

@@ -167,6 +167,15 @@ impl Health {
         self.tools.look(tool.server.name.as_str(), &tool.name, view)
     }
 
+    /// How often a tool was called lately, and its rate of success; nothing, if it was not.
+    pub fn record_of(&self, tool: &Tool) -> Option<(u64, f64)> {
+        let record = |window: &Window| {
+            let whole = window.view(Subject::Tool, now_ms(), Sliced::Only(SHARED)).whole;
+            Some((u64::try_from(whole.calls).ok()?, whole.success_rate?))
+        };
+        self.tools.look(tool.server.name.as_str(), &tool.name, record).flatten()
+    }
+
     /// The rate of success of a tool; nothing, if it was not called lately.
     pub fn success_rate(&self, tool: &Tool) -> Option<f64> {
         let rate = |window: &Window| window.success_rate(Subject::Tool, now_ms());

@@ -27,6 +27,7 @@ pub mod plan;
 pub mod planning;
 mod question;
 pub mod record;
+pub mod refresh;
 mod roster;
 pub mod routing;
 mod run;

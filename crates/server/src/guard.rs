@@ -20,6 +20,8 @@ pub struct Guard {
 pub struct TurnedAway {
     /// The HTTP status.
     pub status: StatusCode,
+    /// The fault's code.
+    pub code: &'static str,
     /// Why.
     pub reason: &'static str,
 }
@@ -27,22 +29,26 @@ pub struct TurnedAway {
 impl Guard {
     /// Lets a request through or says why not.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), TurnedAway> {
-        let away = |status, reason| Err(TurnedAway { status, reason });
+        let bad_host = |status, reason| Err(TurnedAway { status, code: "request.bad-host", reason });
         let mut hosts = headers.get_all(HOST).iter();
         let Some(host) = hosts.next().and_then(|host| host.to_str().ok()) else {
-            return away(StatusCode::BAD_REQUEST, "the Host header is missing");
+            return bad_host(StatusCode::BAD_REQUEST, "the Host header is missing");
         };
         if hosts.next().is_some() {
-            return away(StatusCode::BAD_REQUEST, "the Host header stands twice");
+            return bad_host(StatusCode::BAD_REQUEST, "the Host header stands twice");
         }
         if !self.knows_host(without_port(host)) {
-            return away(StatusCode::FORBIDDEN, "the Host header names no host of this gateway");
+            return bad_host(StatusCode::FORBIDDEN, "the Host header names no host of this gateway");
         }
         let mut origins = headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else { return Ok(()) };
         let known = origin.to_str().is_ok_and(|origin| self.knows_origin(origin));
         if !known || origins.next().is_some() {
-            return away(StatusCode::FORBIDDEN, "this Origin may not call the gateway");
+            return Err(TurnedAway {
+                status: StatusCode::FORBIDDEN,
+                code: "request.bad-origin",
+                reason: "this Origin may not call the gateway",
+            });
         }
         Ok(())
     }

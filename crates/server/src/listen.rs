@@ -1,9 +1,12 @@
 //! Listening: connections in, each request to its door.
 
 use crate::body::Body;
+use crate::guard::TurnedAway;
 use crate::identify::persona_of;
 use crate::mcp::{self, Door};
+use crate::rest::ProblemDocument;
 use axum::Router;
+use axum::response::IntoResponse;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -14,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use toolbooth_core::fault::{Blame, Fault};
+use toolbooth_core::fault::{Blame, Fault, Problem};
 use tower::ServiceExt;
 
 /// How long a client may take over the head of a request.
@@ -171,9 +174,7 @@ async fn converse(stream: TcpStream, doors: Doors, stop: CancellationToken) {
 
 async fn answer(doors: Doors, request: Request<Incoming>) -> Response<Body> {
     if let Err(away) = doors.door.guard.check(request.headers()) {
-        let mut response = Response::new(Body::from_bytes(away.reason));
-        *response.status_mut() = away.status;
-        return response;
+        return turned_away(away).map(Body::Rest);
     }
     if let Some(persona) = persona_of(request.uri().path()) {
         let persona = persona.map(str::to_owned);
@@ -184,4 +185,15 @@ async fn answer(doors: Doors, request: Request<Incoming>) -> Response<Body> {
         Ok(response) => response.map(Body::Rest),
         Err(never) => match never {},
     }
+}
+
+fn turned_away(away: TurnedAway) -> axum::response::Response {
+    let hint = "`allowed_hosts` and `allowed_origins` in the configuration name others";
+    let problem = Problem {
+        code: away.code,
+        blame: Blame::Caller,
+        message: away.reason.into(),
+        hint: Some(hint.into()),
+    };
+    ProblemDocument(away.status, problem).into_response()
 }

@@ -165,7 +165,12 @@ impl Fault for StoreError {
     }
 
     fn blame(&self) -> Blame {
-        Blame::Gateway
+        match self {
+            // Places and states are the gateway's own doing; texts come from whoever sent them.
+            Self::Unfit { field: "plan" | "state" | "duration_ms", .. } => Blame::Gateway,
+            Self::Unfit { .. } => Blame::Caller,
+            _ => Blame::Gateway,
+        }
     }
 
     fn hint(&self) -> Option<String> {

@@ -56,10 +56,14 @@ mod ledger;
 mod lossless;
 #[path = "gateway/manifests.rs"]
 mod manifests;
+#[path = "gateway/openapi.rs"]
+mod openapi;
 #[path = "gateway/outward.rs"]
 mod outward;
 #[path = "gateway/plans.rs"]
 mod plans;
+#[path = "gateway/registry.rs"]
+mod registry;
 #[path = "gateway/reload.rs"]
 mod reload;
 #[path = "gateway/remote.rs"]

@@ -83,7 +83,8 @@ enum Command {
     Connect,
     Disconnect,
     Restart,
-    Refresh,
+    /// Whoever holds the other end is told by its end that the lists are in.
+    Refresh(oneshot::Sender<()>),
     Stop(oneshot::Sender<()>),
 }
 
@@ -200,9 +201,12 @@ impl Supervised {
         let _ = self.commands.send(Command::Restart).await;
     }
 
-    /// Reads the lists again.
+    /// Reads the lists again, and waits until they are in the catalog. One that is not connected is connected.
     pub async fn refresh(&self) {
-        let _ = self.commands.send(Command::Refresh).await;
+        let (done, listed) = oneshot::channel();
+        if self.commands.send(Command::Refresh(done)).await.is_ok() {
+            let _ = listed.await;
+        }
     }
 
     /// Ends supervision and everything it started.
@@ -279,7 +283,7 @@ impl Keeper {
                 self.set(ServerState::Disconnected);
                 Next::Rest
             }
-            Some(Command::Connect | Command::Restart | Command::Refresh) => Next::Connect,
+            Some(Command::Connect | Command::Restart | Command::Refresh(_)) => Next::Connect,
         }
     }
 
@@ -296,7 +300,7 @@ impl Keeper {
             };
             let next = match command {
                 // It is on its way already.
-                Some(Command::Connect | Command::Refresh) => continue,
+                Some(Command::Connect | Command::Refresh(_)) => continue,
                 Some(Command::Restart) => Next::Connect,
                 Some(Command::Disconnect) => {
                     self.set(ServerState::Disconnected);
@@ -379,7 +383,7 @@ impl Keeper {
                         self.set(ServerState::Disconnected);
                         return Next::Rest;
                     }
-                    Some(Command::Refresh) => if let Err(error) = self.list_again(connection).await {
+                    Some(Command::Refresh(_until_listed)) => if let Err(error) = self.list_again(connection).await {
                         return self.failed(&error);
                     },
                 },

@@ -10,6 +10,7 @@ mod index;
 mod listing;
 mod naming;
 mod overlay;
+mod roll;
 mod snapshot;
 mod tool;
 mod virtual_tool;

@@ -4,6 +4,7 @@ use super::admission::ServerCatalog;
 use super::bounds::{Backing, Evenness};
 use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
+use super::roll::Roll;
 use super::tool::{Offer, Tool};
 use crate::caller::Caller;
 use crate::compliance::{Meeting, meet};
@@ -30,6 +31,7 @@ pub struct Catalog {
     gates: Vec<Gate>,
     lists: Mutex<HashMap<(ListKind, String), Arc<ListBytes>>>,
     told: Mutex<HashMap<String, RawJson>>,
+    roll: Roll,
 }
 
 impl Catalog {
@@ -37,7 +39,15 @@ impl Catalog {
     pub fn new(revision: u64, servers: BTreeMap<ServerName, Arc<ServerCatalog>>) -> Self {
         let index = NameIndex::of(servers.values());
         let gates = gates_of(&servers);
-        Self { revision, servers, index, gates, lists: Mutex::default(), told: Mutex::default() }
+        Self {
+            revision,
+            servers,
+            index,
+            gates,
+            lists: Mutex::default(),
+            told: Mutex::default(),
+            roll: Roll::default(),
+        }
     }
 
     /// All servers' parts, by name. For the gateway's own use: nobody's rights are applied.
@@ -64,6 +74,31 @@ impl Catalog {
     pub fn tools<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Arc<Tool>> {
         let servers = self.visible(caller).filter(|server| !server.entry.is_own());
         servers.flat_map(|server| &server.tools).filter(|tool| granted(on_tool(caller, tool)))
+    }
+
+    /// The tools that any of these callers may use, by name. They are one person through several personas.
+    pub fn roll<'a>(&'a self, callers: &[Arc<Caller>]) -> impl Iterator<Item = &'a Arc<Tool>> + use<'a> {
+        let others = self.servers.values().filter(|server| !server.entry.is_own());
+        let tools = self.roll.tools(others.flat_map(|server| &server.tools));
+        let views = callers.iter().map(|caller| {
+            self.roll.places(self.view_of(caller), || {
+                let seen = |(_, tool): &(u32, &Arc<Tool>)| granted(on_tool(caller, tool));
+                (0..).zip(tools).filter(seen).map(|(place, _)| place).collect()
+            })
+        });
+        let mut views: Vec<(Arc<[u32]>, usize)> = views.map(|places| (places, 0)).collect();
+        std::iter::from_fn(move || {
+            let next = views.iter().filter_map(|(places, at)| places.get(*at).copied()).min()?;
+            for (places, at) in &mut views {
+                *at += usize::from(places.get(*at) == Some(&next));
+            }
+            tools.get(usize::try_from(next).ok()?)
+        })
+    }
+
+    /// What tells this caller's view of the catalog from others', within one revision.
+    pub fn view_key(&self, caller: &Caller) -> String {
+        self.view_of(caller)
     }
 
     /// Finds a prompt by its exposed name, or by its own when only one server has it.

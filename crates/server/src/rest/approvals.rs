@@ -1,12 +1,11 @@
 //! Held calls over REST: what waits for a person, and their answers.
 
 use super::Rest;
-use super::asked::{self, Asked, to_the_end};
+use super::asked::{self, Asked, At, Nothing, Sent, to_the_end};
 use super::problem::ProblemDocument;
 use super::who::Who;
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,13 +14,14 @@ use toolbooth_core::fault::Problem;
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState, HeldVerdict, Remember};
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::{Engine, HeldFilter, MAX_HELD_PAGE};
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 const APPROVE: &str = "send {\"arguments\": {…}, \"remember\": \"once\"}; both may be left out";
 const REJECT: &str = "send {\"reason\": \"…\"}, which may be left out";
 
 /// A held call as REST shows it. What it holds of arguments is what its caller sent.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ApprovalView {
     id: String,
     kind: &'static str,
@@ -32,6 +32,7 @@ pub struct ApprovalView {
     tool: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     side_effect: Option<&'static str>,
+    #[schema(value_type = Object)]
     arguments: RawJson,
     question: String,
     user: String,
@@ -54,6 +55,7 @@ pub struct ApprovalView {
     decision_note: Option<String>,
     /// The arguments it runs with, where the answer changed them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     edited: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remember: Option<&'static str>,
@@ -64,20 +66,21 @@ pub struct ApprovalView {
 }
 
 /// A place in a plan.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct PlaceView {
     id: String,
     step: u32,
 }
 
 /// How a held call ended.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct OutcomeView {
     at_ms: i64,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     result: Option<RawJson>,
 }
 
@@ -120,17 +123,24 @@ pub fn view(engine: &Engine, caller: &Caller, held: HeldCall) -> ApprovalView {
 }
 
 /// What a list of held calls can be narrowed by.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalQuery {
+    /// States, with commas between them: `pending`, `approved`, `running`, `done` and so on.
+    #[param(example = "pending")]
     state: Option<String>,
+    /// `approval` or `plan`.
+    #[param(example = "approval")]
     kind: Option<String>,
+    /// At most this many; brought into range.
     limit: Option<u32>,
+    /// The `next_before` of the page before.
     before: Option<String>,
 }
 
 /// A page of held calls.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ApprovalPage {
     approvals: Vec<ApprovalView>,
     /// What to give as `before` for the next page.
@@ -154,7 +164,13 @@ fn filter(query: &ApprovalQuery) -> Result<HeldFilter, Problem> {
     })
 }
 
-/// `GET /approvals`: newest first.
+/// Lists held calls, newest first.
+#[utoipa::path(
+    get,
+    path = "/approvals",
+    params(ApprovalQuery),
+    responses((status = 200, description = "A page of those the caller may see.", body = ApprovalPage))
+)]
 pub async fn list(
     State(rest): State<Rest>,
     Who(caller): Who,
@@ -175,11 +191,21 @@ pub async fn list(
     Ok(Json(ApprovalPage { approvals, next_before }))
 }
 
-/// `GET /approvals/{id}`: with its result, once there is one.
+/// Shows a held call, with its result once there is one.
+#[utoipa::path(
+    get,
+    path = "/approvals/{id}",
+    params(("id" = String, Path, description = "The held call's id.")),
+    responses(
+        (status = 200, description = "The held call.", body = ApprovalView),
+        (status = 404, description = "`approval.unknown`."),
+    )
+)]
 pub async fn show(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    _: Nothing,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
     let engine = &rest.door.engine;
     engine.sweep_held().await;
@@ -192,21 +218,37 @@ fn held_id(text: &str) -> Result<Uuid, Problem> {
 }
 
 /// The body of a yes.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApproveBody {
+    /// Other arguments to call it with.
     #[serde(default)]
+    #[schema(value_type = Option<Object>)]
     arguments: Option<RawJson>,
+    /// `once`, `session` or `always`: for how long the yes counts.
     #[serde(default)]
     remember: Option<String>,
 }
 
-/// `POST /approvals/{id}/approve`: the call runs, once.
+/// Says yes to a held call: it runs, once.
+#[utoipa::path(
+    post,
+    path = "/approvals/{id}/approve",
+    params(("id" = String, Path, description = "The held call's id.")),
+    request_body(content = ApproveBody, description = "May be left out."),
+    responses(
+        (status = 200, description = "The held call.", body = ApprovalView),
+        (status = 403, description = "`approval.not-yours`."),
+        (status = 404, description = "`approval.unknown`."),
+        (status = 409, description = "`call.already-decided`."),
+    )
+)]
 pub async fn approve(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
-    body: Bytes,
+    At(id): At<String>,
+    _: Nothing,
+    Sent(body): Sent,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
     let id = held_id(&id)?;
     let body: ApproveBody = asked::body(&body, APPROVE)?;
@@ -222,19 +264,33 @@ pub async fn approve(
 }
 
 /// The body of a no.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RejectBody {
+    /// Why; the caller is told.
     #[serde(default)]
     reason: Option<String>,
 }
 
-/// `POST /approvals/{id}/reject`.
+/// Says no to a held call.
+#[utoipa::path(
+    post,
+    path = "/approvals/{id}/reject",
+    params(("id" = String, Path, description = "The held call's id.")),
+    request_body(content = RejectBody, description = "May be left out."),
+    responses(
+        (status = 200, description = "The held call.", body = ApprovalView),
+        (status = 403, description = "`approval.not-yours`."),
+        (status = 404, description = "`approval.unknown`."),
+        (status = 409, description = "`call.already-decided`."),
+    )
+)]
 pub async fn reject(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
-    body: Bytes,
+    At(id): At<String>,
+    _: Nothing,
+    Sent(body): Sent,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
     let id = held_id(&id)?;
     let RejectBody { reason } = asked::body(&body, REJECT)?;

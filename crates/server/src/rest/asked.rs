@@ -2,7 +2,9 @@
 
 use super::problem::ProblemDocument;
 use crate::identify::{MAX_SESSION, is_session};
-use axum::extract::{FromRequestParts, Query};
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use http::StatusCode;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 use std::future::Future;
@@ -25,6 +27,65 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     }
 }
 
+/// A request that asks nothing in its query.
+pub struct Nothing;
+
+impl<S: Send + Sync> FromRequestParts<S> for Nothing {
+    type Rejection = ProblemDocument;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ProblemDocument> {
+        match parts.uri.query() {
+            None | Some("") => Ok(Self),
+            Some(query) => {
+                let name = query.split(['=', '&']).next().unwrap_or_default();
+                let name: String = name.chars().take(64).collect();
+                Err(bad_query(format!("there is no parameter `{name}` here")).into())
+            }
+        }
+    }
+}
+
+/// What stands in the path of a request.
+pub struct At<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
+    type Rejection = ProblemDocument;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ProblemDocument> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(found)) => Ok(Self(found)),
+            Err(rejection) => Err(Problem {
+                code: "request.bad-path",
+                blame: Blame::Caller,
+                message: format!("the path cannot be read: {}", rejection.body_text()),
+                hint: Some("names in it are percent-encoded UTF-8".into()),
+            }
+            .into()),
+        }
+    }
+}
+
+/// The body of a request, whole.
+pub struct Sent(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Sent {
+    type Rejection = ProblemDocument;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDocument> {
+        match Bytes::from_request(request, state).await {
+            Ok(body) => Ok(Self(body)),
+            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(Problem {
+                code: "request.too-large",
+                blame: Blame::Caller,
+                message: "the body is longer than a request may be".into(),
+                hint: Some("files go to /files, and a call names them".into()),
+            }
+            .into()),
+            Err(_) => Err(bad_body("the body broke off".into(), "send it again").into()),
+        }
+    }
+}
+
 /// A query that cannot be understood.
 pub fn bad_query(message: String) -> Problem {
     Problem { code: "request.bad-query", blame: Blame::Caller, message, hint: None }
@@ -40,7 +101,16 @@ pub fn body<T: DeserializeOwned + Default>(text: &[u8], example: &str) -> Result
     if text.is_empty() {
         return Ok(T::default());
     }
+    object(text, example)
+}
+
+/// Reads a body that has to be there: an object, as everything that is sent here is.
+pub fn object<T: DeserializeOwned>(text: &[u8], example: &str) -> Result<T, Problem> {
     toolbooth_wire::strict::check(text).map_err(|error| bad_body(error.message, example))?;
+    // A list of values in the right order would else be read as their fields.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(bad_body("the body is no object".into(), example));
+    }
     serde_json::from_slice(text).map_err(|error| bad_body(format!("the body is wrong: {error}"), example))
 }
 

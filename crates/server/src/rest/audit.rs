@@ -1,61 +1,81 @@
 //! The audit over REST: what happened, and whether the record of it is whole.
 
 use super::Rest;
-use super::asked::{Asked, hex};
+use super::asked::{Asked, Nothing, hex};
 use super::problem::ProblemDocument;
 use super::who::{Keeper, Who};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::sync::Arc;
 use toolbooth_core::audit::{AuditEntry, AuditRow};
 use toolbooth_core::catalog::Lookup;
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::{AuditFilter, MAX_AUDIT_PAGE};
+use utoipa::{IntoParams, ToSchema};
 
 /// What the audit can be narrowed by.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct AuditQuery {
+    /// Only rows of this user.
     user: Option<String>,
+    /// Only rows of this server.
     server: Option<String>,
+    /// Only rows of this tool, by any of its names.
     tool: Option<String>,
+    /// Only rows of this kind.
+    #[param(example = "call")]
     kind: Option<String>,
+    /// Only rows after this one.
     after: Option<u64>,
+    /// Only rows before this one: the `next_before` of the page before.
     before: Option<u64>,
+    /// At most this many; brought into range.
     limit: Option<u32>,
 }
 
 /// A row as REST shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct RowView {
     seq: u64,
     at_ms: i64,
+    #[schema(value_type = String)]
     kind: Arc<str>,
+    #[schema(value_type = String)]
     user: Arc<str>,
+    #[schema(value_type = String)]
     outcome: Arc<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     by: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     server: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     tool: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     call_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     persona: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     client: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     code: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     arguments_preview: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments_sha256: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     detail: Option<RawJson>,
     hash: String,
 }
@@ -101,14 +121,20 @@ fn view(row: AuditRow) -> RowView {
 }
 
 /// A page of the audit.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct AuditPage {
     rows: Vec<RowView>,
     /// What to give as `before` for the next page.
     next_before: Option<u64>,
 }
 
-/// `GET /audit`: newest first; the caller's own rows, or all for an admin.
+/// Lists the audit, newest first: the caller's own rows, or all for an administrator.
+#[utoipa::path(
+    get,
+    path = "/audit",
+    params(AuditQuery),
+    responses((status = 200, description = "A page of rows.", body = AuditPage))
+)]
 pub async fn list(
     State(rest): State<Rest>,
     Who(caller): Who,
@@ -132,18 +158,53 @@ pub async fn list(
     Ok(Json(AuditPage { rows, next_before }))
 }
 
-/// `POST /audit/verify`: checks every row against the one before it.
+/// A row that does not fit to the one before it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BadRow {
+    seq: u64,
+    why: String,
+}
+
+/// The last row.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HeadRow {
+    seq: u64,
+    hash: String,
+}
+
+/// Whether the record is whole.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Verified {
+    ok: bool,
+    /// How many rows were looked at.
+    rows: u64,
+    /// The row up to which the audit was dropped because of its age.
+    purged_to: u64,
+    first_bad: Option<BadRow>,
+    head: HeadRow,
+}
+
+/// Checks every row of the audit against the one before it; for administrators.
+#[utoipa::path(
+    post,
+    path = "/audit/verify",
+    responses(
+        (status = 200, description = "Whether the record is whole.", body = Verified),
+        (status = 403, description = "`auth.admin-only`."),
+    )
+)]
 pub async fn verify(
     State(rest): State<Rest>,
     Keeper(caller): Keeper,
-) -> Result<Json<Value>, ProblemDocument> {
+    _: Nothing,
+) -> Result<Json<Verified>, ProblemDocument> {
     let report = rest.door.engine.verify_audit(&caller).await?;
-    let bad = report.first_bad.map(|bad| json!({ "seq": bad.seq, "why": bad.why.to_string() }));
-    Ok(Json(json!({
-        "ok": bad.is_none(),
-        "rows": report.rows,
-        "purged_to": report.purged_to,
-        "first_bad": bad,
-        "head": { "seq": report.head.seq, "hash": hex(&report.head.hash) },
-    })))
+    let first_bad = report.first_bad.map(|bad| BadRow { seq: bad.seq, why: bad.why.to_string() });
+    Ok(Json(Verified {
+        ok: first_bad.is_none(),
+        rows: report.rows,
+        purged_to: report.purged_to,
+        first_bad,
+        head: HeadRow { seq: report.head.seq, hash: hex(&report.head.hash) },
+    }))
 }

@@ -1,13 +1,12 @@
 //! Calls over REST.
 
 use super::Rest;
-use super::asked;
+use super::asked::{self, At, Nothing, Sent};
 use super::problem::ProblemDocument;
 use super::who::{Who, through};
 use crate::mcp::trace::continued;
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use http::{HeaderMap, StatusCode};
@@ -23,34 +22,46 @@ use toolbooth_engine::{Answer, CallRequest, Rounds};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{Progress, Round};
 use toolbooth_upstream::peer::Reading;
+use utoipa::ToSchema;
 
 /// The body of a call.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CallBody {
+    /// The arguments of the tool.
     #[serde(default)]
+    #[schema(value_type = Option<Object>)]
     arguments: Option<RawJson>,
+    /// The persona to call through, where the headers name none.
     #[serde(default)]
     persona: Option<String>,
+    /// The conversation that the call belongs to.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 128)]
     session: Option<String>,
+    /// How many seconds to wait for a person, if one has to agree.
     #[serde(default)]
+    #[schema(maximum = 600)]
     wait: Option<u64>,
 }
 
 /// What a call came to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CallView {
     /// The tool's result, as its server gave it.
+    #[schema(value_type = Object)]
     pub result: RawJson,
     /// What was left out of the call; mostly nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
     pub warnings: Vec<Warning>,
     /// Which of the tool's providers served it, where it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub provider: Option<RawJson>,
     /// How many tries it took, if more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u32>)]
     pub attempts: Option<RawJson>,
 }
 
@@ -66,7 +77,7 @@ impl CallView {
 }
 
 /// A call that was not made yet.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct HeldView {
     /// The held call.
     pub held: String,
@@ -81,13 +92,34 @@ const EXAMPLE: &str = "send {\"arguments\": {…}}";
 /// The longest that a call may be told to wait for a person.
 const MAX_WAIT: u64 = 600;
 
-/// `POST /tools/{name}/call`.
+/// Calls a tool.
+///
+/// A result with `isError` is a result. A call that waits for a person is answered with 202.
+#[utoipa::path(
+    post,
+    path = "/tools/{name}/call",
+    params(("name" = String, Path, description = "Any name of the tool.", example = "demo_echo")),
+    request_body(content = CallBody, description = "What to call it with; may be left out.", example = json!({ "arguments": { "text": "hello" } })),
+    responses(
+        (status = 200, description = "What the tool answered.", body = CallView),
+        (status = 202, description = "Not made yet: a person has to agree, or it is a step of a plan.", body = HeldView),
+        (status = 400, description = "The arguments do not fit, or the name fits several tools."),
+        (status = 403, description = "A policy or a person said no."),
+        (status = 404, description = "`call.unknown-tool`."),
+        (status = 409, description = "It has been answered already."),
+        (status = 502, description = "The tool's server failed."),
+        (status = 429, description = "`call.over-rate`."),
+        (status = 503, description = "No provider can serve it now, or too many wait for it."),
+        (status = 504, description = "`call.timeout`."),
+    )
+)]
 pub async fn call(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(name): Path<String>,
+    At(name): At<String>,
     headers: HeaderMap,
-    body: Bytes,
+    _: Nothing,
+    Sent(body): Sent,
 ) -> Result<Response, ProblemDocument> {
     let body: CallBody = asked::body(&body, EXAMPLE)?;
     if body.wait.is_some_and(|seconds| seconds > MAX_WAIT) {

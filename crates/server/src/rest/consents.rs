@@ -1,16 +1,17 @@
 //! Consents over REST: approvals that are remembered, and taking them back.
 
 use super::Rest;
-use super::asked;
+use super::asked::{self, At, Nothing};
 use super::problem::ProblemDocument;
 use super::who::Who;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Serialize;
 use toolbooth_core::consent::Consent;
+use utoipa::ToSchema;
 
 /// A consent as REST shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ConsentView {
     id: String,
     user: String,
@@ -33,22 +34,41 @@ fn view(consent: Consent) -> ConsentView {
 }
 
 /// Several consents.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ConsentList {
     consents: Vec<ConsentView>,
 }
 
-/// `GET /consents`: newest first.
-pub async fn list(State(rest): State<Rest>, Who(caller): Who) -> Result<Json<ConsentList>, ProblemDocument> {
+/// Lists approvals that are remembered, newest first.
+#[utoipa::path(
+    get,
+    path = "/consents",
+    responses((status = 200, description = "The caller's own, or all for an administrator.", body = ConsentList))
+)]
+pub async fn list(
+    State(rest): State<Rest>,
+    Who(caller): Who,
+    _: Nothing,
+) -> Result<Json<ConsentList>, ProblemDocument> {
     let consents = rest.door.engine.consents_of(&caller).await?;
     Ok(Json(ConsentList { consents: consents.into_iter().map(view).collect() }))
 }
 
-/// `DELETE /consents/{id}`: the next call of that tool asks again.
+/// Takes a remembered approval back: the next call of that tool asks again.
+#[utoipa::path(
+    delete,
+    path = "/consents/{id}",
+    params(("id" = String, Path, description = "The consent's id.")),
+    responses(
+        (status = 200, description = "What was taken back.", body = ConsentView),
+        (status = 404, description = "`consent.unknown`."),
+    )
+)]
 pub async fn revoke(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    _: Nothing,
 ) -> Result<Json<ConsentView>, ProblemDocument> {
     let id = asked::id(&id, "consent.unknown", "consent")?;
     Ok(Json(view(rest.door.engine.revoke_consent(&caller, id).await?)))

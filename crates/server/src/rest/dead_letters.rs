@@ -1,23 +1,23 @@
 //! Dead letters over REST: calls that failed for good, made again or given up.
 
 use super::Rest;
-use super::asked::{self, Asked, to_the_end};
+use super::asked::{self, Asked, At, Nothing, Sent, to_the_end};
 use super::problem::ProblemDocument;
 use super::who::Who;
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use toolbooth_core::dead_letter::{Attempt, Letter, LetterState};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::{Answer, Insisting, LetterFilter, MAX_LETTERS_PAGE};
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 const REPLAY: &str = "send {\"anyway\": true}, or nothing";
 
 /// A dead letter as REST shows it: its arguments with secrets masked, never the kept copy.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DeadLetterView {
     id: String,
     state: &'static str,
@@ -35,6 +35,7 @@ pub struct DeadLetterView {
     /// The beginning of the arguments, secrets masked.
     arguments: String,
     error: ErrorView,
+    #[schema(value_type = Vec<Object>)]
     attempts: Vec<Attempt>,
     created_ms: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +49,7 @@ pub struct DeadLetterView {
 }
 
 /// Why a call failed last.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorView {
     code: String,
     message: String,
@@ -79,17 +80,22 @@ fn view(letter: Letter) -> DeadLetterView {
 }
 
 /// What a list of dead letters can be narrowed by.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetterQuery {
+    /// Only these, joined by commas: `pending`, `retrying`, `resolved`, `dropped`.
     state: Option<String>,
+    /// Only calls of this tool.
     tool: Option<String>,
+    /// How many, at most.
     limit: Option<u32>,
+    /// What the page before gave.
     cursor: Option<String>,
 }
 
 /// A page of dead letters.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DeadLetterPage {
     dead_letters: Vec<DeadLetterView>,
     /// What to give as `cursor` for the next page.
@@ -114,7 +120,13 @@ fn filter(query: DeadLetterQuery) -> Result<LetterFilter, Problem> {
     })
 }
 
-/// `GET /dead-letters`: newest first.
+/// Lists calls that failed for good, newest first.
+#[utoipa::path(
+    get,
+    path = "/dead-letters",
+    params(DeadLetterQuery),
+    responses((status = 200, description = "A page of those the caller may see.", body = DeadLetterPage))
+)]
 pub async fn list(
     State(rest): State<Rest>,
     Who(caller): Who,
@@ -132,41 +144,69 @@ fn letter_id(text: &str) -> Result<Uuid, Problem> {
     asked::id(text, "dead-letter.unknown", "dead letter")
 }
 
-/// `GET /dead-letters/{id}`.
+/// Shows a dead letter.
+#[utoipa::path(
+    get,
+    path = "/dead-letters/{id}",
+    params(("id" = String, Path, description = "The letter's id.")),
+    responses(
+        (status = 200, description = "The letter.", body = DeadLetterView),
+        (status = 404, description = "`dead-letter.unknown`."),
+    )
+)]
 pub async fn show(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    _: Nothing,
 ) -> Result<Json<DeadLetterView>, ProblemDocument> {
     Ok(Json(view(rest.door.engine.dead_letter(&caller, letter_id(&id)?).await?)))
 }
 
 /// The body of a replay.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayBody {
+    /// Make it again though it may have happened.
     #[serde(default)]
     anyway: bool,
 }
 
 /// What a replay came to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ReplayView {
     dead_letter: DeadLetterView,
     /// The tool's result, for whoever's call it is; an admin who asks for another's is not shown it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     result: Option<RawJson>,
     /// The held call that it became, where a person must agree first.
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<String>,
 }
 
-/// `POST /dead-letters/{id}/replay`: the call is made again, as its first caller.
+/// Makes the call again, as its first caller.
+#[utoipa::path(
+    post,
+    path = "/dead-letters/{id}/replay",
+    params(("id" = String, Path, description = "The letter's id.")),
+    request_body(content = ReplayBody, description = "May be left out."),
+    responses(
+        (status = 200, description = "What it came to.", body = ReplayView),
+        (status = 403, description = "Its caller may not make it any more."),
+        (status = 404, description = "`dead-letter.unknown`."),
+        (status = 409, description = "It is over, under way, or may have happened."),
+        (status = 502, description = "The tool's server failed again."),
+        (status = 503, description = "`call.no-healthy-provider`."),
+        (status = 504, description = "`call.timeout`."),
+    )
+)]
 pub async fn replay(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
-    body: Bytes,
+    At(id): At<String>,
+    _: Nothing,
+    Sent(body): Sent,
 ) -> Result<Json<ReplayView>, ProblemDocument> {
     let id = letter_id(&id)?;
     let ReplayBody { anyway } = asked::body(&body, REPLAY)?;
@@ -191,11 +231,22 @@ pub async fn replay(
     Ok(Json(ReplayView { dead_letter: view(replayed.letter), result, held }))
 }
 
-/// `DELETE /dead-letters/{id}`: it is given up.
+/// Gives a dead letter up.
+#[utoipa::path(
+    delete,
+    path = "/dead-letters/{id}",
+    params(("id" = String, Path, description = "The letter's id.")),
+    responses(
+        (status = 200, description = "The letter.", body = DeadLetterView),
+        (status = 404, description = "`dead-letter.unknown`."),
+        (status = 409, description = "It is over, or under way."),
+    )
+)]
 pub async fn give_up(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    _: Nothing,
 ) -> Result<Json<DeadLetterView>, ProblemDocument> {
     let id = letter_id(&id)?;
     let (engine, by) = (rest.door.engine.clone(), caller.clone());

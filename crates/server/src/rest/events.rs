@@ -6,6 +6,7 @@ use super::problem::ProblemDocument;
 use super::who::Who;
 use crate::identify::Knock;
 use crate::mcp::Door;
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -22,9 +24,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::event::{EventId, Kinds};
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::json::RawJson;
 use toolbooth_engine::events::{Follower, Heard, Since};
 use toolbooth_wire::sse::{KEEP_ALIVE, write_event};
+use utoipa::ToSchema;
 
 /// How long a stream goes on without a look at whether its caller may still listen.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -80,7 +83,23 @@ impl Wanted {
     }
 }
 
-/// `GET /events`: what happens, as it happens.
+/// Follows what happens, as it happens.
+///
+/// A stream of server-sent events that does not end by itself.
+#[utoipa::path(
+    get,
+    path = "/events",
+    params(
+        ("types" = Option<String>, Query, description = "Only these types, joined by commas; `*` stands for anything.", example = "tool.result"),
+        ("last_event_id" = Option<String>, Query, description = "Go on after this event."),
+        ("last-event-id" = Option<String>, Header, description = "The same, as a stream that comes back says it."),
+        ("limit" = Option<u32>, Query, description = "Of no meaning for a stream."),
+    ),
+    responses(
+        (status = 200, description = "The stream.", content_type = "text/event-stream", body = String),
+        (status = 429, description = "`events.too-many-streams`."),
+    )
+)]
 pub async fn follow(
     State(rest): State<Rest>,
     Who(caller): Who,
@@ -112,13 +131,35 @@ pub async fn follow(
     Ok(response)
 }
 
-/// `GET /events/recent`: the latest events, oldest first.
+/// The latest events, as one list.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RecentEvents {
+    /// Oldest first.
+    #[schema(value_type = Vec<Object>)]
+    events: RawJson,
+    /// What to go on after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_event_id: Option<String>,
+}
+
+/// Lists the latest events, oldest first.
+#[utoipa::path(
+    get,
+    path = "/events/recent",
+    params(
+        ("types" = Option<String>, Query, description = "Only these types, joined by commas; `*` stands for anything.", example = "tool.result"),
+        ("last_event_id" = Option<String>, Query, description = "Go on after this event."),
+        ("last-event-id" = Option<String>, Header, description = "The same, as a stream that comes back says it."),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "How many, at most."),
+    ),
+    responses((status = 200, description = "The events.", body = RecentEvents))
+)]
 pub async fn recent(
     State(rest): State<Rest>,
     Who(caller): Who,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, ProblemDocument> {
+) -> Result<Json<RecentEvents>, ProblemDocument> {
     let wanted = Wanted::read(query.as_deref(), &headers)?;
     let engine = &rest.door.engine;
     let since = wanted.since.map_or(Since::Oldest, Since::After);
@@ -131,14 +172,8 @@ pub async fn recent(
         text.push_str(event.json(*id).as_str());
     }
     text.push(']');
-    let mut answer = ObjectWriter::with_capacity(text.len() + 64);
-    answer.raw("events", &RawJson::trusted(text));
-    if let Some((id, _)) = found.last() {
-        answer.text("last_event_id", &id.to_string());
-    }
-    let mut response = Response::new(Body::from(answer.end()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(response)
+    let last_event_id = found.last().map(|(id, _)| id.to_string());
+    Ok(Json(RecentEvents { events: RawJson::trusted(text), last_event_id }))
 }
 
 /// Keeps a quiet stream open, and its client's place: what others do moves it on too.

@@ -1,20 +1,42 @@
 //! Manifests over REST: what became of each entry.
 
 use super::Rest;
+use super::asked::Nothing;
 use super::who::Keeper;
 use axum::Json;
 use axum::extract::State;
+use serde::Serialize;
 use serde_json::{Value, json};
 use toolbooth_core::catalog::{EntryPlace, EntryStanding};
 use toolbooth_core::manifest::Scope;
+use utoipa::ToSchema;
 
-/// `GET /manifests`.
-pub async fn list(State(rest): State<Rest>, Keeper(_): Keeper) -> Json<Value> {
+/// What manifests say, and what became of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ManifestList {
+    /// The catalog's revision.
+    revision: u64,
+    /// Each entry, with where it stands.
+    #[schema(value_type = Vec<Object>)]
+    entries: Vec<Value>,
+    /// Files that no longer parse, and whose last good entries hold.
+    kept: Vec<String>,
+}
+
+/// Lists the entries of manifests, and what became of each.
+#[utoipa::path(
+    get,
+    path = "/manifests",
+    responses(
+        (status = 200, description = "The entries.", body = ManifestList),
+        (status = 403, description = "`auth.admin-only`."),
+    )
+)]
+pub async fn list(State(rest): State<Rest>, Keeper(_): Keeper, _: Nothing) -> Json<ManifestList> {
     let engine = &rest.door.engine;
-    let standing = engine.manifest_entries();
-    let entries: Vec<Value> = standing.iter().map(view).collect();
-    let said = engine.manifests();
-    Json(json!({ "revision": engine.catalog().revision, "entries": entries, "kept": said.kept }))
+    let entries: Vec<Value> = engine.manifest_entries().iter().map(view).collect();
+    let kept = engine.manifests().kept.clone();
+    Json(ManifestList { revision: engine.catalog().revision, entries, kept })
 }
 
 fn view(entry: &EntryStanding) -> Value {

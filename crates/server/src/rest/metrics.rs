@@ -1,6 +1,7 @@
 //! `GET /metrics`: numbers for Prometheus, in its text format. No label names a user: their number has no bound.
 
 use super::Rest;
+use super::asked::Nothing;
 use super::who::Keeper;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -14,8 +15,16 @@ use toolbooth_upstream::ServerState;
 /// The media type of the format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// `GET /metrics`, for those who look after the gateway; on a local one that is everybody who can reach it.
-pub async fn metrics(State(rest): State<Rest>, _: Keeper) -> Response {
+/// Numbers for Prometheus, for those who look after the gateway; on a local one that is everybody who can reach it.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    responses(
+        (status = 200, description = "The numbers.", content_type = "text/plain", body = String),
+        (status = 403, description = "`auth.admin-only`."),
+    )
+)]
+pub async fn metrics(State(rest): State<Rest>, _: Keeper, _: Nothing) -> Response {
     let engine = &rest.door.engine;
     let held = engine.waiting_calls().await;
     let mut page = Page::default();

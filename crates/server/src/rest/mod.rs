@@ -1,17 +1,28 @@
 //! REST: the gateway for programs that speak no MCP, the command line among them.
 
+#![allow(
+    unused_qualifications,
+    reason = "`#[utoipa::path]` writes the parameters it is given with their paths"
+)]
+
+mod about;
 mod approvals;
 mod asked;
 mod audit;
 mod calls;
 mod consents;
 mod dead_letters;
+mod endpoint;
+mod etag;
 mod events;
 mod files;
 mod manifests;
 mod metrics;
+mod openapi;
+mod pages;
 mod plans;
 mod problem;
+mod registry;
 mod servers;
 mod terms;
 mod tokens;
@@ -21,12 +32,13 @@ mod who;
 use crate::mcp::Door;
 use axum::Router;
 use axum::middleware;
-use axum::routing::{delete, get, post};
+use endpoint::{Endpoint, endpoints, routes};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use toolbooth_core::fault::Problem;
 
+pub(crate) use problem::ProblemDocument;
 pub use servers::ServerView;
 pub use tools::ToolView;
 
@@ -41,50 +53,81 @@ pub struct Rest {
     pub door: Arc<Door>,
     /// Reads the configuration again.
     pub reload: Reload,
+    /// Tells one life of a gateway from another.
+    life: Arc<str>,
 }
+
+impl Rest {
+    /// What the handlers share, for one life of a gateway.
+    pub fn new(door: Arc<Door>, reload: Reload) -> Self {
+        Self { door, reload, life: uuid::Uuid::new_v4().to_string().into() }
+    }
+}
+
+/// What everybody may ask.
+const OPEN: &[Endpoint] = endpoints![
+    about::health,
+    about::ready,
+    about::described,
+    about::endpoint_described,
+    openapi::document,
+    pages::docs,
+    pages::docs_file,
+    files::download,
+];
+
+/// What those may ask that the gateway knows: a line here and `#[utoipa::path]` make a handler an endpoint.
+const KNOWN: &[Endpoint] = endpoints![
+    about::me,
+    servers::list,
+    servers::reload,
+    servers::show,
+    servers::act,
+    servers::logs,
+    tokens::list,
+    tokens::create,
+    tokens::revoke,
+    tools::list,
+    tools::show,
+    calls::call,
+    registry::show,
+    registry::refresh,
+    registry::personas,
+    approvals::list,
+    approvals::show,
+    approvals::approve,
+    approvals::reject,
+    plans::list,
+    plans::on,
+    plans::off,
+    plans::show,
+    plans::approve,
+    plans::reject,
+    consents::list,
+    consents::revoke,
+    dead_letters::list,
+    dead_letters::show,
+    dead_letters::replay,
+    dead_letters::give_up,
+    files::list,
+    files::put,
+    files::show,
+    files::remove,
+    files::content,
+    audit::list,
+    audit::verify,
+    events::follow,
+    events::recent,
+    manifests::list,
+    metrics::metrics,
+];
 
 /// The routes.
 pub fn router(rest: Rest) -> Router {
-    let open = Router::new()
-        .route("/health", get(servers::health))
-        .route("/ready", get(servers::ready))
-        .route("/files/download/{id}", get(files::download))
-        .route("/.well-known/oauth-protected-resource", get(servers::described))
-        .route("/.well-known/oauth-protected-resource/{*path}", get(servers::described));
-    let known = Router::new()
-        .route("/servers", get(servers::list))
-        .route("/servers/reload", post(servers::reload))
-        .route("/servers/{name}", get(servers::show))
-        .route("/servers/{name}/{action}", post(servers::act))
-        .route("/servers/{name}/logs", get(servers::logs))
-        .route("/manifests", get(manifests::list))
-        .route("/me", get(who::me))
-        .route("/tokens", get(tokens::list).post(tokens::create))
-        .route("/tokens/{id}", delete(tokens::revoke))
-        .route("/tools", get(tools::list))
-        .route("/tools/{name}", get(tools::show))
-        .route("/tools/{name}/call", post(calls::call))
-        .route("/approvals", get(approvals::list))
-        .route("/approvals/{id}", get(approvals::show))
-        .route("/approvals/{id}/approve", post(approvals::approve))
-        .route("/approvals/{id}/reject", post(approvals::reject))
-        .route("/plans", get(plans::list).post(plans::on).delete(plans::off))
-        .route("/plans/{id}", get(plans::show))
-        .route("/plans/{id}/approve", post(plans::approve))
-        .route("/plans/{id}/reject", post(plans::reject))
-        .route("/consents", get(consents::list))
-        .route("/dead-letters", get(dead_letters::list))
-        .route("/dead-letters/{id}", get(dead_letters::show).delete(dead_letters::give_up))
-        .route("/dead-letters/{id}/replay", post(dead_letters::replay))
-        .route("/consents/{id}", delete(consents::revoke))
-        .route("/files", get(files::list).post(files::put))
-        .route("/files/{id}", get(files::show).delete(files::remove))
-        .route("/files/{id}/content", get(files::content))
-        .route("/events", get(events::follow))
-        .route("/events/recent", get(events::recent))
-        .route("/metrics", get(metrics::metrics))
-        .route("/audit", get(audit::list))
-        .route("/audit/verify", post(audit::verify))
-        .route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));
-    open.merge(known).fallback(problem::not_found).with_state(rest)
+    let known = routes(KNOWN).route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));
+    routes(OPEN)
+        .merge(known)
+        .method_not_allowed_fallback(problem::bad_method)
+        .fallback(problem::not_found)
+        .with_state(rest)
 }

@@ -2,25 +2,25 @@
 
 use super::Rest;
 use super::approvals::{self, ApprovalView};
-use super::asked::{self, Asked, to_the_end};
+use super::asked::{self, Asked, At, Nothing, Sent, to_the_end};
 use super::problem::ProblemDocument;
 use super::who::{Who, through};
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::plan::Plan;
 use toolbooth_engine::{Scope, StepReport, Steps};
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 const SCOPE: &str = "send {\"persona\": \"…\", \"session\": \"…\"}; both may be left out";
 const STEPS: &str = "send {\"steps\": \"2-4\"}, one number, or \"all\"";
 
 /// A plan as REST shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct PlanView {
     id: String,
     user: String,
@@ -43,24 +43,43 @@ fn view(plan: Plan) -> PlanView {
 }
 
 /// Several plans.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct PlanList {
     plans: Vec<PlanView>,
 }
 
 /// What became of steps.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct StepsView {
     plan: String,
-    steps: Vec<StepReport>,
+    #[schema(inline)]
+    steps: Vec<StepView>,
+}
+
+/// What became of one step.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StepView {
+    step: u32,
+    tool: String,
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+fn steps_view(plan: Uuid, reports: Vec<StepReport>) -> StepsView {
+    let view = |StepReport { step, tool, state, problem }| StepView { step, tool, state, problem };
+    StepsView { plan: plan.to_string(), steps: reports.into_iter().map(view).collect() }
 }
 
 /// Whose calls a plan takes.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ScopeBody {
+    /// Only calls through this persona.
     #[serde(default)]
     persona: Option<String>,
+    /// Only calls of this conversation.
     #[serde(default)]
     session: Option<String>,
 }
@@ -79,17 +98,32 @@ fn plan_id(text: &str) -> Result<Uuid, Problem> {
     asked::id(text, "plan.unknown", "plan")
 }
 
-/// `GET /plans`: newest first.
-pub async fn list(State(rest): State<Rest>, Who(caller): Who) -> Result<Json<PlanList>, ProblemDocument> {
+/// Lists the caller's plans, newest first, without their steps.
+#[utoipa::path(get, path = "/plans", responses((status = 200, description = "The plans.", body = PlanList)))]
+pub async fn list(
+    State(rest): State<Rest>,
+    Who(caller): Who,
+    _: Nothing,
+) -> Result<Json<PlanList>, ProblemDocument> {
     let plans = rest.door.engine.plans_of(&caller).await?;
     Ok(Json(PlanList { plans: plans.into_iter().map(view).collect() }))
 }
 
-/// `GET /plans/{id}`: with its steps, in order.
+/// Shows a plan with its steps, in order.
+#[utoipa::path(
+    get,
+    path = "/plans/{id}",
+    params(("id" = String, Path, description = "The plan's id.")),
+    responses(
+        (status = 200, description = "The plan.", body = PlanView),
+        (status = 404, description = "`plan.unknown`."),
+    )
+)]
 pub async fn show(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    _: Nothing,
 ) -> Result<Json<PlanView>, ProblemDocument> {
     let engine = &rest.door.engine;
     let (plan, steps) = engine.plan(&caller, plan_id(&id)?).await?;
@@ -97,22 +131,35 @@ pub async fn show(
     Ok(Json(PlanView { steps: Some(steps), ..view(plan) }))
 }
 
-/// `POST /plans`: plan mode on; the plan that takes the calls.
+/// Turns plan mode on: calls that change something become steps of a plan.
+#[utoipa::path(
+    post,
+    path = "/plans",
+    request_body(content = ScopeBody, description = "Whose calls; may be left out."),
+    responses((status = 200, description = "The plan that takes the calls.", body = PlanView))
+)]
 pub async fn on(
     State(rest): State<Rest>,
     Who(caller): Who,
-    body: Bytes,
+    _: Nothing,
+    Sent(body): Sent,
 ) -> Result<Json<PlanView>, ProblemDocument> {
     let scope = scope(&rest, &caller, asked::body(&body, SCOPE)?)?;
     Ok(Json(view(rest.door.engine.plan_on(&caller, scope).await?)))
 }
 
-/// `DELETE /plans`: plan mode off; the plans that take no more steps.
+/// Turns plan mode off.
+#[utoipa::path(
+    delete,
+    path = "/plans",
+    params(ScopeBody),
+    responses((status = 200, description = "The plans that take no more steps.", body = PlanList))
+)]
 pub async fn off(
     State(rest): State<Rest>,
     Who(caller): Who,
     Asked(query): Asked<ScopeBody>,
-    body: Bytes,
+    Sent(body): Sent,
 ) -> Result<Json<PlanList>, ProblemDocument> {
     let wanted = if body.is_empty() { query } else { asked::body(&body, SCOPE)? };
     let scope = scope(&rest, &caller, wanted)?;
@@ -120,8 +167,8 @@ pub async fn off(
     Ok(Json(PlanList { plans: closed.into_iter().map(view).collect() }))
 }
 
-/// Steps, as a number or as text.
-#[derive(Debug, Deserialize)]
+/// Steps: a number, a range such as `2-4`, or `all`.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum StepsWord {
     Number(u32),
@@ -138,21 +185,36 @@ impl StepsWord {
 }
 
 /// The body of a decision about steps.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepsBody {
+    /// Which steps.
     #[serde(default)]
     steps: Option<StepsWord>,
+    /// Why not; for rejections.
     #[serde(default)]
     reason: Option<String>,
 }
 
-/// `POST /plans/{id}/approve`: runs steps in order, up to the first that fails.
+/// Runs steps of a plan in order, up to the first that fails.
+#[utoipa::path(
+    post,
+    path = "/plans/{id}/approve",
+    params(("id" = String, Path, description = "The plan's id.")),
+    request_body(content = StepsBody, description = "`steps` has to be there.", example = json!({ "steps": "all" })),
+    responses(
+        (status = 200, description = "What became of them.", body = StepsView),
+        (status = 400, description = "No steps are named."),
+        (status = 404, description = "`plan.unknown` or `plan.no-such-step`."),
+        (status = 409, description = "`call.already-decided`."),
+    )
+)]
 pub async fn approve(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
-    body: Bytes,
+    At(id): At<String>,
+    _: Nothing,
+    Sent(body): Sent,
 ) -> Result<Json<StepsView>, ProblemDocument> {
     let id = plan_id(&id)?;
     let body: StepsBody = asked::body(&body, STEPS)?;
@@ -166,20 +228,32 @@ pub async fn approve(
     let steps = steps.read()?;
     let engine = rest.door.engine.clone();
     let reports = to_the_end(async move { engine.approve_steps(&caller, id, steps).await }).await?;
-    Ok(Json(StepsView { plan: id.to_string(), steps: reports }))
+    Ok(Json(steps_view(id, reports)))
 }
 
-/// `POST /plans/{id}/reject`: all steps that wait, unless the body names some.
+/// Drops steps of a plan: all that wait, unless the body names some.
+#[utoipa::path(
+    post,
+    path = "/plans/{id}/reject",
+    params(("id" = String, Path, description = "The plan's id.")),
+    request_body(content = StepsBody, description = "May be left out."),
+    responses(
+        (status = 200, description = "What became of them.", body = StepsView),
+        (status = 404, description = "`plan.unknown` or `plan.no-such-step`."),
+        (status = 409, description = "`call.already-decided`."),
+    )
+)]
 pub async fn reject(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
-    body: Bytes,
+    At(id): At<String>,
+    _: Nothing,
+    Sent(body): Sent,
 ) -> Result<Json<StepsView>, ProblemDocument> {
     let id = plan_id(&id)?;
     let StepsBody { steps, reason } = asked::body(&body, STEPS)?;
     let steps = steps.map_or(Ok(Steps::All), |steps| steps.read())?;
     let engine = rest.door.engine.clone();
     let reports = to_the_end(async move { engine.reject_steps(&caller, id, steps, reason).await }).await?;
-    Ok(Json(StepsView { plan: id.to_string(), steps: reports }))
+    Ok(Json(steps_view(id, reports)))
 }

@@ -1,9 +1,33 @@
 //! Faults as RFC 9457 problem documents.
 
 use axum::response::{IntoResponse, Response};
-use http::{StatusCode, Uri, header};
-use serde_json::json;
+use http::{Method, StatusCode, Uri, header};
+use serde::Serialize;
 use toolbooth_core::fault::{Blame, Problem};
+use utoipa::ToSchema;
+
+/// What a problem document is sent as.
+pub const CONTENT_TYPE: &str = "application/problem+json";
+
+/// What went wrong, whose doing it was, and what to do next (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProblemView {
+    /// A URN of the code.
+    #[schema(example = "urn:toolbooth:fault:tool.unknown")]
+    r#type: String,
+    /// One sentence for people.
+    title: String,
+    /// The HTTP status, once more.
+    #[schema(minimum = 400, maximum = 599)]
+    status: u16,
+    /// The fault's code: it does not change, and `toolbooth explain` knows it.
+    #[schema(example = "tool.unknown")]
+    code: &'static str,
+    /// Who can do something about it: `caller`, `gateway` or `upstream`.
+    blame: &'static str,
+    /// What to try next.
+    hint: Option<String>,
+}
 
 /// A fault on its way out.
 pub struct ProblemDocument(pub StatusCode, pub Problem);
@@ -39,7 +63,8 @@ impl From<Problem> for ProblemDocument {
                 | "dead-letter.no-copy",
                 _,
             ) => StatusCode::CONFLICT,
-            ("file.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
+            ("file.too-large" | "request.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
+            ("request.bad-method", _) => StatusCode::METHOD_NOT_ALLOWED,
             ("file.too-many", _) => StatusCode::CONFLICT,
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
@@ -57,15 +82,16 @@ impl From<Problem> for ProblemDocument {
 impl IntoResponse for ProblemDocument {
     fn into_response(self) -> Response {
         let Self(status, problem) = self;
-        let document = json!({
-            "type": format!("urn:toolbooth:fault:{}", problem.code),
-            "title": problem.message,
-            "status": status.as_u16(),
-            "code": problem.code,
-            "blame": problem.blame.as_str(),
-            "hint": problem.hint,
-        });
-        (status, [(header::CONTENT_TYPE, "application/problem+json")], document.to_string()).into_response()
+        let document = ProblemView {
+            r#type: format!("urn:toolbooth:fault:{}", problem.code),
+            title: problem.message,
+            status: status.as_u16(),
+            code: problem.code,
+            blame: problem.blame.as_str(),
+            hint: problem.hint,
+        };
+        let text = serde_json::to_string(&document).unwrap_or_default();
+        (status, [(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
     }
 }
 
@@ -75,7 +101,20 @@ pub async fn not_found(uri: Uri) -> ProblemDocument {
         code: "request.not-found",
         blame: Blame::Caller,
         message: format!("there is nothing at {}", uri.path()),
-        hint: Some("the MCP endpoint is /mcp; /servers and /tools answer too".into()),
+        hint: Some("the MCP endpoint is /mcp; /docs shows all others".into()),
+    }
+    .into()
+}
+
+/// A path that is answered, but not to this method. The router says in `Allow` to which it is.
+pub async fn bad_method(method: Method, uri: Uri) -> ProblemDocument {
+    Problem {
+        code: "request.bad-method",
+        blame: Blame::Caller,
+        message: format!("{} does not answer to {method}", uri.path()),
+        hint: Some(
+            "the `Allow` header names the methods that it answers to; /openapi.json tells more".into(),
+        ),
     }
     .into()
 }

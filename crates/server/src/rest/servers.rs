@@ -1,15 +1,13 @@
 //! Servers over REST.
 
 use super::Rest;
-use super::problem::{ProblemDocument, not_found, unknown_server};
+use super::asked::{At, Nothing};
+use super::problem::{ProblemDocument, unknown_server};
 use super::who::{Keeper, Who};
-use crate::identify::Knock;
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, Uri};
+use axum::extract::State;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::caller::{Admin, Caller};
@@ -20,6 +18,7 @@ use toolbooth_core::permission::{Permission, on_offer, on_server, on_tool};
 use toolbooth_core::server::Transport;
 use toolbooth_engine::engine::Managed;
 use toolbooth_upstream::{ServerState, StateReport, Supervised};
+use utoipa::ToSchema;
 
 /// How long something that is about to happen is waited for.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -27,13 +26,25 @@ const MOMENT: Duration = Duration::from_secs(1);
 const ENDING: Duration = Duration::from_secs(7);
 
 /// A server as REST shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ServerView {
     /// Its name.
+    #[schema(value_type = String)]
     pub name: ServerName,
-    /// Where it stands.
-    #[serde(flatten)]
-    pub state: StateReport,
+    /// Where it stands: `connected`, `connecting`, `error` and so on.
+    pub state: &'static str,
+    /// Why, if something is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The fault's code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Seconds until the next try.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_in_seconds: Option<u64>,
     /// How it is reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<&'static str>,
@@ -54,10 +65,34 @@ pub struct ServerView {
     pub resources: usize,
     /// What did not enter the catalog, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub set_aside: Vec<Value>,
+    pub set_aside: Vec<AsideView>,
     /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+}
+
+/// Something of a server that did not enter the catalog.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AsideView {
+    kind: &'static str,
+    name: String,
+    reason: String,
+}
+
+/// Servers, at one revision of the catalog.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ServerList {
+    revision: u64,
+    servers: Vec<ServerView>,
+}
+
+/// The last lines that a server wrote on its standard error.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LogView {
+    name: String,
+    /// How many lines it wrote in all.
+    total: u64,
+    lines: Vec<String>,
 }
 
 /// Counts are of what the caller may see; commands, addresses and what failed are for those who look after it.
@@ -81,15 +116,15 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
         true => part.tools.len(),
         false => part.tools.iter().filter(|tool| on_tool(caller, tool) == Permission::Granted).count(),
     };
-    let mut report = StateReport::from(&state);
-    report.hint = running
-        .filter(|_| keeper)
-        .and_then(|server| last_words(server, &state))
-        .or(report.hint)
-        .or_else(|| hint_of(&state));
+    let StateReport { state: word, reason, code, hint, retry_in_seconds } = StateReport::from(&state);
+    let last_words = running.filter(|_| keeper).and_then(|server| last_words(server, &state));
     ServerView {
         name: name.clone(),
-        state: report,
+        state: word,
+        reason,
+        code,
+        hint: last_words.or(hint).or_else(|| hint_of(&state)),
+        retry_in_seconds,
         transport: target.as_ref().map(|(kind, _)| *kind),
         target: target.map(|(_, target)| target),
         era: connection.as_ref().map(|connection| connection.era.as_str()),
@@ -100,7 +135,11 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
         set_aside: aside
             .iter()
             .take(100)
-            .map(|aside| json!({"kind": aside.kind, "name": aside.name, "reason": aside.reason}))
+            .map(|aside| AsideView {
+                kind: aside.kind,
+                name: aside.name.clone(),
+                reason: aside.reason.clone(),
+            })
             .collect(),
         description: running.and_then(|server| server.entry.about.description.clone()),
     }
@@ -170,15 +209,18 @@ fn visible(caller: &Caller, managed: &Managed) -> bool {
     }
 }
 
-/// `GET /servers`.
-pub async fn list(State(rest): State<Rest>, Who(caller): Who) -> Json<Value> {
+/// Lists the servers that the caller may use; all of them for an administrator.
+#[utoipa::path(get, path = "/servers", responses((status = 200, description = "The servers.", body = ServerList)))]
+pub async fn list(State(rest): State<Rest>, Who(caller): Who, _: Nothing) -> Json<ServerList> {
+    let revision = rest.door.engine.catalog().revision;
+    Json(ServerList { revision, servers: all(&rest, &caller) })
+}
+
+/// Every server that this caller may see.
+pub fn all(rest: &Rest, caller: &Caller) -> Vec<ServerView> {
     let servers = rest.door.engine.servers();
-    let views: Vec<ServerView> = servers
-        .iter()
-        .filter(|(_, managed)| visible(&caller, managed))
-        .map(|(name, managed)| view(&rest, &caller, name, managed))
-        .collect();
-    Json(json!({"revision": rest.door.engine.catalog().revision, "servers": views}))
+    let visible = servers.iter().filter(|(_, managed)| visible(caller, managed));
+    visible.map(|(name, managed)| view(rest, caller, name, managed)).collect()
 }
 
 fn find(rest: &Rest, caller: &Caller, name: &str) -> Result<(ServerName, Managed), ProblemDocument> {
@@ -208,31 +250,81 @@ fn why(state: &ServerState) -> String {
     }
 }
 
-/// `GET /servers/{name}`.
+/// Shows a server.
+#[utoipa::path(
+    get,
+    path = "/servers/{name}",
+    params(("name" = String, Path, description = "The server's name.", example = "demo")),
+    responses(
+        (status = 200, description = "The server.", body = ServerView),
+        (status = 404, description = "`server.unknown`."),
+    )
+)]
 pub async fn show(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(name): Path<String>,
+    At(name): At<String>,
+    _: Nothing,
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let (name, managed) = find(&rest, &caller, &name)?;
     Ok(Json(view(&rest, &caller, &name, &managed)))
 }
 
-/// `GET /servers/{name}/logs`.
+/// Shows the last lines that a server wrote on its standard error; for administrators.
+#[utoipa::path(
+    get,
+    path = "/servers/{name}/logs",
+    params(("name" = String, Path, description = "The server's name.", example = "demo")),
+    responses(
+        (status = 200, description = "At most 200 lines.", body = LogView),
+        (status = 400, description = "`server.not-running`."),
+        (status = 403, description = "`auth.admin-only`."),
+        (status = 404, description = "`server.unknown`."),
+    )
+)]
 pub async fn logs(
     State(rest): State<Rest>,
     Keeper(caller): Keeper,
-    Path(name): Path<String>,
-) -> Result<Json<Value>, ProblemDocument> {
+    At(name): At<String>,
+    _: Nothing,
+) -> Result<Json<LogView>, ProblemDocument> {
     let server = running(&rest, &caller, &name)?;
-    Ok(Json(json!({"name": name, "total": server.stderr.total(), "lines": server.stderr.lines()})))
+    Ok(Json(LogView { name, total: server.stderr.total(), lines: server.stderr.lines() }))
 }
 
-/// `POST /servers/{name}/connect|disconnect|restart|refresh`.
+/// What can be done with a server.
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "the words of the path, for the document")]
+enum ServerAction {
+    Connect,
+    Disconnect,
+    Restart,
+    Refresh,
+}
+
+/// Connects, disconnects, restarts or refreshes a server; for administrators.
+///
+/// What goes wrong on the way is in the server's state.
+#[utoipa::path(
+    post,
+    path = "/servers/{name}/{action}",
+    params(
+        ("name" = String, Path, description = "The server's name.", example = "demo"),
+        ("action" = inline(ServerAction), Path, description = "What to do.", example = "refresh"),
+    ),
+    responses(
+        (status = 200, description = "The server as it is then.", body = ServerView),
+        (status = 400, description = "`server.not-running`."),
+        (status = 403, description = "`auth.admin-only`."),
+        (status = 404, description = "`server.unknown`, or an action that no server knows."),
+    )
+)]
 pub async fn act(
     State(rest): State<Rest>,
     Keeper(caller): Keeper,
-    Path((name, action)): Path<(String, String)>,
+    At((name, action)): At<(String, String)>,
+    _: Nothing,
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let server = running(&rest, &caller, &name)?;
     let before = server.state();
@@ -296,42 +388,16 @@ async fn until(patience: Duration, holds: impl Fn() -> bool) {
     let _ = tokio::time::timeout(patience, waiting).await;
 }
 
-/// `POST /servers/reload`.
-pub async fn reload(State(rest): State<Rest>, _: Keeper) -> Result<Json<Value>, ProblemDocument> {
+/// Reads the configuration again; for administrators.
+#[utoipa::path(
+    post,
+    path = "/servers/reload",
+    responses(
+        (status = 200, description = "What changed.", body = Object),
+        (status = 400, description = "The configuration is wrong; the last good one stays."),
+        (status = 403, description = "`auth.admin-only`."),
+    )
+)]
+pub async fn reload(State(rest): State<Rest>, _: Keeper, _: Nothing) -> Result<Json<Value>, ProblemDocument> {
     Ok(Json((rest.reload)().await?))
-}
-
-/// `GET /health`: the gateway lives.
-pub async fn health() -> Json<Value> {
-    Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}))
-}
-
-/// `GET /.well-known/oauth-protected-resource`: where a client may get a token.
-pub async fn described(State(rest): State<Rest>, headers: HeaderMap, uri: Uri) -> Response {
-    match rest.door.identity.resource.describe(&headers, uri.path()) {
-        Some(document) => Json(document).into_response(),
-        None => not_found(uri).await.into_response(),
-    }
-}
-
-/// `GET /ready`: the gateway answers clients; for those who look after it, how its servers and calls do.
-pub async fn ready(State(rest): State<Rest>, headers: HeaderMap) -> Json<Value> {
-    let knock = Knock::Http { headers: &headers, persona: None };
-    match rest.door.identify(knock).await {
-        Ok(caller) if caller.admin == Admin::Yes => {}
-        _ => return Json(json!({"status": "ready"})),
-    }
-    let servers = rest.door.engine.servers();
-    let mut states: std::collections::BTreeMap<&'static str, usize> = std::collections::BTreeMap::new();
-    for managed in servers.values() {
-        *states.entry(managed.state().as_str()).or_default() += 1;
-    }
-    let calls = rest.door.engine.tally().report();
-    Json(json!({
-        "status": "ready",
-        "revision": rest.door.engine.catalog().revision,
-        "servers": states,
-        "sessions": rest.door.sessions.len(),
-        "calls": calls,
-    }))
 }

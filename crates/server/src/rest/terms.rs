@@ -1,46 +1,100 @@
 //! The terms of a tool as REST shows them: what holds for its calls, and whether it could be called.
 
+use super::tools::Detail;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::{Backing, Tool};
 use toolbooth_core::effects::Effect;
-use toolbooth_core::manifest::{AuthHints, Cost, Need, ProviderKind, ProviderSpec, SafetyLevel};
+use toolbooth_core::manifest::{AuthHints, Cost, Credential, Need, ProviderKind, ProviderSpec, SafetyLevel};
 use toolbooth_core::permission::on_backing;
 use toolbooth_core::server::SideEffects;
-use toolbooth_engine::ProviderReport;
+use toolbooth_engine::{Engine, ProviderReport};
+use utoipa::ToSchema;
 
 /// What holds for the calls of a tool.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct TermsView {
+    /// Its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    /// What it does to the world, as its operator or server labels it.
+    #[schema(value_type = String, example = "network")]
     side_effects: SideEffects,
+    /// The rung on the ladder that follows, and who says so.
+    #[schema(value_type = Object)]
     effect: Effect,
+    /// How many seconds a call may take.
     default_timeout: f64,
+    /// Whether its calls may overlap.
     allow_parallel: bool,
+    /// Whether a person must agree before its first use.
     requires_consent: bool,
+    /// Whether a person must agree to every call.
     requires_approval: bool,
+    /// Whether its calls carry a key that makes repeating them harmless.
     idempotency_key: bool,
+    /// What it can do: plain tags, sorted.
     capabilities: Vec<String>,
+    /// The personas that it is kept for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     persona_allowlist: Option<Vec<String>>,
+    /// How dangerous its operator thinks it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     safety_level: Option<SafetyLevel>,
+    /// What one call costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     cost: Option<Cost>,
-    auth: Option<Value>,
+    /// What its credentials must allow.
     auth_scopes: Vec<String>,
     /// Whether everything that it cannot do without is there; never what it is.
     credentials_configured: bool,
-    providers: Vec<Value>,
+    /// What credentials it needs; in the full view.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auth: Option<AuthView>,
+    /// What serves it, best first, and how each stands; in the full view.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    providers: Option<Vec<Value>>,
     /// Where a manifest speaks of it, for those who look after the gateway.
+    #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
+}
+
+/// What credentials a tool needs, never their values.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AuthView {
+    /// Whether it cannot do without.
+    required: bool,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    scopes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    docs: Option<String>,
+    /// Whether everything is there that cannot be done without.
+    configured: bool,
+    credentials: Vec<CredentialView>,
+}
+
+/// One variable that holds a credential.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CredentialView {
+    name: String,
+    required: bool,
+    configured: bool,
 }
 
 impl TermsView {
     /// What this caller may know of a tool's terms.
-    pub fn of(tool: &Tool, caller: &Caller, variables: &BTreeSet<String>) -> Self {
+    pub fn of(engine: &Engine, tool: &Tool, caller: &Caller, detail: Detail) -> Self {
         let terms = &tool.terms;
-        let is_set = |name: &str| variables.contains(name);
+        let said = engine.manifests();
+        let is_set = |name: &str| said.variables.contains(name) || engine.credential_is_set(name);
         let is_keeper = caller.admin == Admin::Yes;
+        let auth = terms.auth.as_ref();
+        let full = detail == Detail::Full;
         Self {
             version: terms.version.as_ref().map(ToString::to_string),
             side_effects: terms.side_effects,
@@ -54,41 +108,42 @@ impl TermsView {
             persona_allowlist: terms.persona_allowlist.clone(),
             safety_level: terms.safety_level,
             cost: terms.cost.clone(),
-            auth: terms.auth.as_ref().map(|auth| auth_view(auth, &is_set)),
-            auth_scopes: terms.auth.as_ref().map(|auth| auth.scopes.clone()).unwrap_or_default(),
-            credentials_configured: terms.auth.as_ref().is_none_or(|auth| auth.is_met(is_set)),
-            providers: providers(tool, caller, &is_set),
-            origin: terms.origin.clone().filter(|_| is_keeper),
+            auth_scopes: auth.map(|auth| auth.scopes.clone()).unwrap_or_default(),
+            credentials_configured: auth.is_none_or(|auth| auth.is_met(is_set)),
+            auth: auth.filter(|_| full).map(|auth| auth_view(auth, &is_set)),
+            providers: full.then(|| standing(providers(tool, caller, &is_set), &engine.providers_of(tool))),
+            origin: terms.origin.clone().filter(|_| is_keeper && full),
         }
     }
 }
 
-impl TermsView {
-    /// The same, with how each provider stands now.
-    pub fn standing(mut self, reports: &[ProviderReport]) -> Self {
-        for view in &mut self.providers {
-            let report = reports.iter().find(|report| view["id"] == report.id.as_str());
-            if let Some(Value::Object(more)) = report.and_then(|report| serde_json::to_value(report).ok()) {
-                for (key, value) in more.into_iter().filter(|(key, _)| key != "kind") {
-                    view[key] = value;
-                }
+/// The same providers, with how each stands now.
+fn standing(mut providers: Vec<Value>, reports: &[ProviderReport]) -> Vec<Value> {
+    for view in &mut providers {
+        let report = reports.iter().find(|report| view["id"] == report.id.as_str());
+        if let Some(Value::Object(more)) = report.and_then(|report| serde_json::to_value(report).ok()) {
+            for (key, value) in more.into_iter().filter(|(key, _)| key != "kind") {
+                view[key] = value;
             }
         }
-        self
     }
+    providers
 }
 
-fn auth_view(auth: &AuthHints, is_set: &dyn Fn(&str) -> bool) -> Value {
-    let credentials = auth.envs.iter().map(|env| {
-        json!({ "name": env.name, "required": env.need == Need::Required, "configured": is_set(&env.name) })
-    });
-    json!({
-        "required": auth.required,
-        "type": auth.kind,
-        "scopes": auth.scopes,
-        "docs": auth.docs,
-        "credentials": credentials.collect::<Vec<_>>(),
-    })
+fn auth_view(auth: &AuthHints, is_set: &dyn Fn(&str) -> bool) -> AuthView {
+    let credential = |env: &Credential| CredentialView {
+        name: env.name.clone(),
+        required: env.need == Need::Required,
+        configured: is_set(&env.name),
+    };
+    AuthView {
+        required: auth.required,
+        kind: auth.kind.clone(),
+        scopes: auth.scopes.clone(),
+        docs: auth.docs.clone(),
+        configured: auth.is_met(is_set),
+        credentials: auth.envs.iter().map(credential).collect(),
+    }
 }
 
 /// Who serves a tool. A provider behind which stands what the caller may not use does not exist for them.

@@ -1,33 +1,41 @@
 //! Tokens over REST, for those who look after the gateway.
 
 use super::Rest;
+use super::asked::{self, At, Nothing, Sent};
 use super::problem::ProblemDocument;
 use super::who::Keeper;
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::token::TokenRecord;
 use toolbooth_engine::NewToken;
+use utoipa::ToSchema;
+
+/// What a right body looks like.
+const EXAMPLE: &str = "send {\"user\": \"ann\", \"groups\": [\"staff\"], \"expires_seconds\": 86400}";
 
 /// The body of a request for a token.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBody {
+    /// Whose token it is.
     user: String,
+    /// The groups that whoever shows it is in, besides `users`.
     #[serde(default)]
     groups: Vec<String>,
+    /// The persona that it is bound to.
     persona: Option<String>,
+    /// What it is for.
     note: Option<String>,
+    /// How long it holds; without it, until it is taken back.
     expires_seconds: Option<u64>,
 }
 
 /// A token as REST shows it: everything but what would let somebody use it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct TokenView {
     id: String,
     user: String,
@@ -41,7 +49,23 @@ pub struct TokenView {
     expires_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked_ms: Option<i64>,
+    /// `valid`, `expired` or `revoked`.
     standing: &'static str,
+}
+
+/// Several tokens.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TokenList {
+    tokens: Vec<TokenView>,
+}
+
+/// A token that was just made.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NewTokenView {
+    #[serde(flatten)]
+    about: TokenView,
+    /// What to show the gateway. It is told this once.
+    token: String,
 }
 
 fn view(record: TokenRecord) -> TokenView {
@@ -51,26 +75,39 @@ fn view(record: TokenRecord) -> TokenView {
     TokenView { id, user, groups, persona, note, created_ms, expires_ms, revoked_ms, standing }
 }
 
-fn bad_body(message: String) -> Problem {
-    let hint = Some("send {\"user\": \"ann\", \"groups\": [\"staff\"], \"expires_seconds\": 86400}".into());
-    Problem { code: "request.bad-body", blame: Blame::Caller, message, hint }
+/// Lists tokens, for administrators.
+#[utoipa::path(
+    get,
+    path = "/tokens",
+    responses((status = 200, description = "All there are.", body = TokenList), (status = 403, description = "`auth.admin-only`."))
+)]
+pub async fn list(
+    State(rest): State<Rest>,
+    _: Keeper,
+    _: Nothing,
+) -> Result<Json<TokenList>, ProblemDocument> {
+    let tokens = rest.door.engine.tokens().await?.into_iter().map(view).collect();
+    Ok(Json(TokenList { tokens }))
 }
 
-/// `GET /tokens`.
-pub async fn list(State(rest): State<Rest>, _: Keeper) -> Result<Json<Value>, ProblemDocument> {
-    let tokens: Vec<TokenView> = rest.door.engine.tokens().await?.into_iter().map(view).collect();
-    Ok(Json(json!({ "tokens": tokens })))
-}
-
-/// `POST /tokens`: makes a token and shows it, this once.
+/// Makes a token and shows it, this once; for administrators.
+#[utoipa::path(
+    post,
+    path = "/tokens",
+    request_body = TokenBody,
+    responses(
+        (status = 201, description = "The token.", body = NewTokenView),
+        (status = 400, description = "`token.bad`."),
+        (status = 403, description = "`auth.admin-only`."),
+    )
+)]
 pub async fn create(
     State(rest): State<Rest>,
     Keeper(caller): Keeper,
-    body: Bytes,
-) -> Result<(StatusCode, Json<Value>), ProblemDocument> {
-    toolbooth_wire::strict::check(&body).map_err(|error| bad_body(error.message))?;
-    let body: TokenBody =
-        serde_json::from_slice(&body).map_err(|error| bad_body(format!("the body is wrong: {error}")))?;
+    _: Nothing,
+    Sent(body): Sent,
+) -> Result<(StatusCode, Json<NewTokenView>), ProblemDocument> {
+    let body: TokenBody = asked::object(&body, EXAMPLE)?;
     let TokenBody { user, groups, persona, note, expires_seconds } = body;
     if let Some(name) = persona.as_deref().filter(|name| !rest.door.identity.knows_persona(name)) {
         return Err(Problem {
@@ -84,16 +121,25 @@ pub async fn create(
     let lasts = expires_seconds.map(Duration::from_secs);
     let made = rest.door.engine.make_token(NewToken { user, groups, persona, note, lasts }).await?;
     tracing::info!(token.id = %made.record.id, token.user = %made.record.user, by = %caller.user, "a token was made");
-    let mut answer = serde_json::to_value(view(made.record)).unwrap_or_default();
-    answer["token"] = made.bearer.into();
-    Ok((StatusCode::CREATED, Json(answer)))
+    Ok((StatusCode::CREATED, Json(NewTokenView { about: view(made.record), token: made.bearer })))
 }
 
-/// `DELETE /tokens/{id}`: takes a token back, at once.
+/// Takes a token back, at once; for administrators.
+#[utoipa::path(
+    delete,
+    path = "/tokens/{id}",
+    params(("id" = String, Path, description = "The token's id, as lists show it.")),
+    responses(
+        (status = 200, description = "What was taken back.", body = TokenView),
+        (status = 403, description = "`auth.admin-only`."),
+        (status = 404, description = "`token.unknown`."),
+    )
+)]
 pub async fn revoke(
     State(rest): State<Rest>,
     Keeper(caller): Keeper,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    _: Nothing,
 ) -> Result<Json<TokenView>, ProblemDocument> {
     let Some(record) = rest.door.engine.revoke_token(&id).await? else {
         return Err(Problem {

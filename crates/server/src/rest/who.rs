@@ -3,15 +3,13 @@
 use super::Rest;
 use super::problem::ProblemDocument;
 use crate::identify::{Knock, Unidentified, in_conversation};
-use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use http::request::Parts;
-use serde_json::{Value, json};
 use std::sync::Arc;
-use toolbooth_core::caller::{Admin, Caller, Groups};
+use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::{Blame, Problem};
 
 /// The caller of a request.
@@ -80,20 +78,4 @@ pub fn through(
 ) -> Result<Arc<Caller>, ProblemDocument> {
     let Some(persona) = persona else { return Ok(caller) };
     rest.door.identity.through(&caller, persona).map_err(|refused| Problem::of(&refused).into())
-}
-
-/// `GET /me`: who the gateway takes the caller for.
-pub async fn me(State(rest): State<Rest>, Who(caller): Who) -> Json<Value> {
-    let groups: Option<Vec<&String>> = match &caller.groups {
-        Groups::All => None,
-        Groups::Named(names) => Some(names.iter().collect()),
-    };
-    Json(json!({
-        "user": &*caller.user,
-        "groups": groups.map_or_else(|| json!("all"), |groups| json!(groups)),
-        "admin": caller.admin == Admin::Yes,
-        "persona": caller.persona_name(),
-        "personas": rest.door.identity.personas(&caller),
-        "compliance_level": caller.compliance_level.as_ref().map(|level| &*level.name),
-    }))
 }

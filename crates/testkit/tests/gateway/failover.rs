@@ -105,7 +105,7 @@ async fn a_call_goes_on_to_the_next_provider_and_traffic_comes_back() {
     let answer = refused.await.expect("a typed fault in the end").to_string();
     assert!(answer.contains("mcp:zero") && answer.contains("mcp:ten"), "{answer}");
     let shown = stage.gateway.http().get_json("/tools/lookup").await;
-    let first = &shown["terms"]["providers"][1];
+    let first = &shown["providers"][1];
     assert_eq!((&first["id"], &first["healthy"]), (&json!("mcp:zero"), &json!(false)), "{shown}");
     assert!(first["router"]["state"].is_string() && first["reason"].is_string(), "{shown}");
 }

@@ -318,7 +318,10 @@ async fn parts_are_given_as_the_standard_says() {
     for (range, status, content_range, bytes) in cases {
         let reply = http.send(Method::GET, &path, &[("range", range)], "").await;
         assert_eq!((reply.status, reply.header("content-range")), (status, content_range), "{range}");
-        assert_eq!(reply.bytes().await, content[bytes], "{range}");
+        match status {
+            416 => assert_eq!(reply.json().await["code"], "request.bad-range", "{range}"),
+            _ => assert_eq!(reply.bytes().await, content[bytes], "{range}"),
+        }
     }
     let tag = http.send(Method::HEAD, &path, &[], "").await.header("etag").unwrap().to_owned();
     let same = http.send(Method::GET, &path, &[("if-none-match", &tag)], "").await;

@@ -107,13 +107,13 @@ async fn the_well_known_examples_load_and_say_what_holds() {
     assert_eq!(lookup["inputSchema"], schema, "what its first server takes");
     let shown = gateway.http().get_json("/tools/browser_lookup").await;
     assert_eq!(shown["id"], "tool.browser_lookup");
-    let terms = &shown["terms"];
+    let terms = &shown;
     assert_eq!((&terms["default_timeout"], &terms["side_effects"]), (&json!(45.0), &json!("network")));
     let ids: Vec<_> = terms["providers"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
     assert_eq!(ids, [json!("mcp:browser-server"), json!("openai")]);
 
     // What is shown of credentials is whether they are there.
-    let terms = gateway.http().get_json("/tools/google_search").await["terms"].clone();
+    let terms = gateway.http().get_json("/tools/google_search").await;
     assert_eq!((&terms["version"], &terms["credentials_configured"]), (&json!("1.0.0"), &json!(false)));
     assert_eq!(
         terms["auth"]["credentials"][2],
@@ -243,7 +243,7 @@ async fn an_edit_of_a_manifest_is_seen_by_those_it_concerns() {
     write(&home, "tools/a.json", r#"{"name": "good_echo", "description": "Second.", "default_timeout": 7}"#);
     let there = poll(PATIENCE, || async {
         let shown = gateway.http().get_json("/tools/good_echo").await;
-        (shown["terms"]["default_timeout"] == 7.0).then_some(())
+        (shown["default_timeout"] == 7.0).then_some(())
     });
     assert!(there.await.is_some());
     assert_eq!(revision(&gateway).await, first + 3);

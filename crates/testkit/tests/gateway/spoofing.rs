@@ -121,7 +121,9 @@ async fn nothing_around_the_arguments_passes_for_an_identity() {
         for path in ["/tools/std_open/call", "/tools/std_open/call?username=root@corp&user=root@corp"] {
             let body = body.replace("VICTIM", VICTIM);
             let (status, _) = stage.http(&stage.ann).post_json(path, &body).await;
-            assert_eq!(status == 200, attack == "as a session", "{attack} {path}");
+            // A call takes nothing from its address, and says so.
+            let fair = attack == "as a session" && !path.contains('?');
+            assert_eq!(status == 200, fair, "{attack} {path}");
         }
     }
     let reached = stage.all_speak_of("ann");

@@ -144,8 +144,7 @@ async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Ou
     };
     let watched = reloading::Watched::new(&loaded.files);
     let reload = reloading::reloader(door.clone(), sources, watched.clone());
-    let doors =
-        Doors { door: door.clone(), rest: rest::router(Rest { door: door.clone(), reload: reload.clone() }) };
+    let doors = Doors { door: door.clone(), rest: rest::router(Rest::new(door.clone(), reload.clone())) };
     let present = joining::open(&presence, &settings.data_dir, &door, &stop, linger);
     render::print(&greeting::text(&presence, &engine, &loaded));
     tokio::spawn(watched.follow(reload.clone()));

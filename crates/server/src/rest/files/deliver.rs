@@ -1,34 +1,55 @@
 //! Handing out contents: to their owner, and to whoever shows a token.
 
 use super::super::Rest;
-use super::super::asked::Asked;
+use super::super::asked::{Asked, At, Nothing};
 use super::super::problem::ProblemDocument;
 use super::super::who::Who;
 use super::headers::{etag, stamp};
 use super::problem;
 use super::range::{Part, part};
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use serde::Deserialize;
-use toolbooth_core::fault::Problem;
+use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::file::FileRow;
 use toolbooth_engine::FileProblem;
 use toolbooth_engine::files::{Look, TokenRefusal};
+use utoipa::IntoParams;
 
 /// The query of an address that was handed to a tool.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 pub struct TokenQuery {
+    /// What the gateway put into the address.
     token: Option<String>,
 }
 
-/// `GET /files/{id}/content`: a file of the caller's.
+/// Reads a file, whole or in part (`Range`).
+#[utoipa::path(
+    get,
+    path = "/files/{id}/content",
+    params(
+        ("id" = String, Path, description = "The file's id."),
+        ("range" = Option<String>, Header, description = "The part that is wanted.", example = "bytes=0-99"),
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of a content that is there already."),
+    ),
+    responses(
+        (status = 200, description = "The content.", body = Vec<u8>, content_type = "*/*"),
+        (status = 206, description = "A part of it.", body = Vec<u8>, content_type = "*/*"),
+        (status = 304, description = "It is there already."),
+        (status = 404, description = "`file.unknown`."),
+        (status = 416, description = "`request.bad-range`: the file has no such part."),
+    )
+)]
 pub async fn content(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    _: Nothing,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
@@ -37,10 +58,28 @@ pub async fn content(
     deliver(&rest, &file, &method, &headers).await
 }
 
-/// `GET /files/download/{id}?token=`: a file for whoever shows its token, and for nobody by other means.
+/// Reads a file by an address that was handed to a tool: for whoever shows its token, and for nobody by other means.
+#[utoipa::path(
+    get,
+    path = "/files/download/{id}",
+    params(
+        ("id" = String, Path, description = "The file's id."),
+        TokenQuery,
+        ("range" = Option<String>, Header, description = "The part that is wanted.", example = "bytes=0-99"),
+    ),
+    responses(
+        (status = 200, description = "The content.", body = Vec<u8>, content_type = "*/*"),
+        (status = 206, description = "A part of it.", body = Vec<u8>, content_type = "*/*"),
+        (status = 304, description = "It is there already."),
+        (status = 401, description = "The token is none, or no longer one."),
+        (status = 403, description = "The token is for another file."),
+        (status = 404, description = "`file.unknown`: the file is gone."),
+        (status = 416, description = "`request.bad-range`: the file has no such part."),
+    )
+)]
 pub async fn download(
     State(rest): State<Rest>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Asked(TokenQuery { token }): Asked<TokenQuery>,
     method: Method,
     headers: HeaderMap,
@@ -82,7 +121,13 @@ async fn deliver(
         Part::Whole => (StatusCode::OK, 0..size),
         Part::Some(bytes) => (StatusCode::PARTIAL_CONTENT, bytes),
         Part::Unsatisfiable => {
-            let mut response = StatusCode::RANGE_NOT_SATISFIABLE.into_response();
+            let bad = Problem {
+                code: "request.bad-range",
+                blame: Blame::Caller,
+                message: format!("the file has {size} bytes, and none of those that were asked for"),
+                hint: None,
+            };
+            let mut response = ProblemDocument(StatusCode::RANGE_NOT_SATISFIABLE, bad).into_response();
             set(response.headers_mut(), header::CONTENT_RANGE, format!("bytes */{size}"));
             return Ok(response);
         }

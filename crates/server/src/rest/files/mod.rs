@@ -6,26 +6,27 @@ mod headers;
 mod range;
 mod upload;
 
-pub use deliver::{content, download};
-pub use upload::put;
+pub use deliver::{__path_content, __path_download, content, download};
+pub use upload::{__path_put, put};
 
 use super::Rest;
-use super::asked::{self, Asked};
+use super::asked::{self, Asked, At, Nothing};
 use super::problem::ProblemDocument;
 use super::who::Who;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_core::file::{FileOrigin, FileRow};
 use toolbooth_engine::{FileProblem, FileQuery, MAX_FILES_PAGE};
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 /// How many files a list holds when nobody says.
 const USUAL_PAGE: u32 = 100;
 
 /// A file as REST shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct FileView {
     id: String,
     name: String,
@@ -78,7 +79,7 @@ fn view(file: FileRow) -> FileView {
 }
 
 /// A page of files.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct FileList {
     files: Vec<FileView>,
     /// What to give as `before` for the next page; absent on the last.
@@ -87,16 +88,27 @@ pub struct FileList {
 }
 
 /// What a list of files can be narrowed by.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct FileNarrowing {
+    /// Only files of this conversation.
     session: Option<String>,
+    /// Only files of this name.
     name: Option<String>,
+    /// The `next` of the page before.
     before: Option<String>,
+    /// At most this many; brought into range.
     limit: Option<u32>,
 }
 
-/// `GET /files`: the caller's own, newest first.
+/// Lists the caller's files, newest first.
+#[utoipa::path(
+    get,
+    path = "/files",
+    params(FileNarrowing),
+    responses((status = 200, description = "A page of files.", body = FileList))
+)]
 pub async fn list(
     State(rest): State<Rest>,
     Who(caller): Who,
@@ -119,21 +131,35 @@ pub async fn list(
     Ok(Json(FileList { files: files.into_iter().map(view).collect(), next }))
 }
 
-/// `GET /files/{id}`: what is known of a file.
+/// Shows what is known of a file.
+#[utoipa::path(
+    get,
+    path = "/files/{id}",
+    params(("id" = String, Path, description = "The file's id.")),
+    responses((status = 200, description = "The file.", body = FileView), (status = 404, description = "`file.unknown`."))
+)]
 pub async fn show(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    _: Nothing,
 ) -> Result<Json<FileView>, ProblemDocument> {
     let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
     Ok(Json(view(rest.door.engine.files().get(&caller, id).await.map_err(problem)?)))
 }
 
-/// `DELETE /files/{id}`.
+/// Deletes a file.
+#[utoipa::path(
+    delete,
+    path = "/files/{id}",
+    params(("id" = String, Path, description = "The file's id.")),
+    responses((status = 200, description = "What it was.", body = FileView), (status = 404, description = "`file.unknown`."))
+)]
 pub async fn remove(
     State(rest): State<Rest>,
     Who(caller): Who,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    _: Nothing,
 ) -> Result<Json<FileView>, ProblemDocument> {
     let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
     Ok(Json(view(rest.door.engine.files().remove(&caller, id).await.map_err(problem)?)))

@@ -5,7 +5,7 @@ use super::super::asked::{self, Asked};
 use super::super::problem::ProblemDocument;
 use super::super::who::Who;
 use super::form::{Entry, Form, FormFault};
-use super::{problem, view};
+use super::{FileView, problem, view};
 use axum::Json;
 use axum::body::{Body, BodyDataStream};
 use axum::extract::State;
@@ -24,6 +24,7 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::file::{FileOrigin, FileRow};
 use toolbooth_engine::{FileProblem, Files, NewFile};
+use utoipa::{IntoParams, ToSchema};
 
 /// How long a client may take over one piece of an upload.
 const PIECE_PATIENCE: Duration = Duration::from_secs(60);
@@ -38,16 +39,50 @@ const EXAMPLE: &str =
     "curl -F file=@report.pdf URL/files, or curl --data-binary @report.pdf 'URL/files?name=report.pdf'";
 
 /// What may be said about an upload in its address; in a form, fields of these names before the file say it too.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct About {
+    /// The file's name.
+    #[param(example = "report.txt")]
+    name: Option<String>,
+    /// The conversation that it belongs to.
+    session: Option<String>,
+    /// What it is.
+    description: Option<String>,
+    /// What shows it best.
+    viewer: Option<String>,
+}
+
+/// An upload as a form. Its text fields come before its file.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "what a form may hold, for the document")]
+struct FileForm {
     name: Option<String>,
     session: Option<String>,
     description: Option<String>,
     viewer: Option<String>,
+    #[schema(format = Binary, content_media_type = "application/octet-stream")]
+    file: String,
 }
 
-/// `POST /files`.
+/// Uploads a file, as the body itself or in a form.
+#[utoipa::path(
+    post,
+    path = "/files",
+    params(About),
+    request_body(
+        content((Vec<u8> = "application/octet-stream"), (FileForm = "multipart/form-data")),
+        description = "The content.",
+    ),
+    responses(
+        (status = 201, description = "The file.", body = FileView, headers(("Location" = String, description = "Where it is."))),
+        (status = 400, description = "`file.bad-name`, or a form that cannot be read."),
+        (status = 409, description = "`file.too-many`."),
+        (status = 413, description = "`file.too-large`."),
+        (status = 507, description = "`blobs.full`."),
+    )
+)]
 pub async fn put(
     State(rest): State<Rest>,
     Who(caller): Who,

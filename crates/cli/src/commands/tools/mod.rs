@@ -1,5 +1,7 @@
 //! `toolbooth tools`: what the servers offer.
 
+mod filter;
+
 use super::in_runtime;
 use crate::arguments::Global;
 use crate::exit::Exit;
@@ -9,6 +11,7 @@ use crate::reach::Reach;
 use crate::remote::segment;
 use crate::render::{self, Cell, Paint, Table, Tone, ago, line, plain};
 use clap::{Args, Subcommand};
+use filter::Filter;
 use serde_json::{Value, json};
 use toolbooth_config::nearest;
 
@@ -30,29 +33,16 @@ pub struct ToolsArguments {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List tools (the default).
-    List(Filter),
+    List(Box<Filter>),
     /// Show one tool, its arguments and how to call it.
     Show { name: String },
-}
-
-#[derive(Debug, Clone, Default, Args)]
-struct Filter {
-    /// Only tools of this server.
-    #[arg(long, value_name = "NAME")]
-    server: Option<String>,
-    /// Only tools whose name, description or arguments hold this text.
-    #[arg(long, value_name = "TEXT")]
-    q: Option<String>,
-    /// At most this many.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    limit: Option<u32>,
 }
 
 /// Runs `toolbooth tools`.
 pub fn run(global: &Global, what: ToolsArguments) -> Outcome {
     in_runtime(async {
         let reach = Reach::open(global).await?;
-        let outcome = match what.action.unwrap_or(Action::List(what.filter)) {
+        let outcome = match what.action.unwrap_or(Action::List(Box::new(what.filter))) {
             Action::List(filter) => list(&reach, global, &filter).await,
             Action::Show { name } => show(&reach, global, &name).await,
         };
@@ -62,19 +52,19 @@ pub fn run(global: &Global, what: ToolsArguments) -> Outcome {
 }
 
 async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
-    if let Some(server) = &filter.server {
+    for server in &filter.server {
         // Asked first, so that a slip in the name is not an empty list.
         if let Err(failure) = reach.get(&format!("/servers/{}", segment(server))).await {
             return Err(super::servers::suggest(reach, failure, server).await);
         }
     }
-    reach.connect(filter.server.as_deref().map_or(Wanted::Started, Wanted::One)).await;
+    reach.connect(filter.only_server().map_or(Wanted::Started, Wanted::One)).await;
     let (revision, tools, more) = gather(reach, filter).await?;
     if global.json {
         render::print_json(&json!({ "revision": revision, "tools": tools, "next_cursor": more }));
         return Ok(Exit::Ok);
     }
-    let absent = match absent(reach, filter.server.as_deref()).await {
+    let absent = match absent(reach, filter.only_server()).await {
         Some(names) => {
             let without = format!("Without the tools of {names}; `toolbooth servers` tells why.");
             format!("\n{}\n", render::wrap(&without, 0))
@@ -82,8 +72,7 @@ async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         None => String::new(),
     };
     if tools.is_empty() {
-        let narrowed = filter.server.is_some() || filter.q.is_some();
-        render::print(if narrowed { "No tool matches.\n" } else { "There are no tools.\n" });
+        render::print(if filter.narrows() { "No tool matches.\n" } else { "There are no tools.\n" });
         render::complain(&absent);
         return Ok(Exit::Ok);
     }
@@ -107,13 +96,7 @@ async fn gather(reach: &Reach, filter: &Filter) -> Result<(Value, Vec<Value>, Op
     let mut cursor: Option<String> = None;
     loop {
         let limit = PAGE.min(wanted - tools.len());
-        let mut path = format!("/tools?limit={limit}");
-        for (key, value) in [("server", &filter.server), ("q", &filter.q), ("cursor", &cursor)] {
-            if let Some(value) = value {
-                path.push_str(&format!("&{key}={}", segment(value)));
-            }
-        }
-        let mut page = reach.get(&path).await?;
+        let mut page = reach.get(&filter.path(limit, cursor.as_deref())).await?;
         if let Value::Array(more) = page["tools"].take() {
             tools.extend(more);
         }
@@ -163,7 +146,7 @@ pub async fn find(reach: &Reach, name: &str) -> Result<Value, Failure> {
 }
 
 fn is_served_elsewhere(tool: &Value) -> bool {
-    let providers = tool["terms"]["providers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let providers = tool["providers"].as_array().map(Vec::as_slice).unwrap_or_default();
     tool["id"].as_str().is_some_and(|id| id.starts_with("tool."))
         || providers.iter().any(|provider| provider["server"] != tool["server"])
 }
@@ -206,7 +189,7 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
         Some(table) => format!("\n{}", table.draw(paint)),
         None => "\nIt takes no arguments.\n".to_owned(),
     });
-    out.push_str(&super::terms::draw(&tool["terms"], paint));
+    out.push_str(&super::terms::draw(&tool, paint));
     out.push_str(&format!("\n  {}\n", example(text("name"), schema)));
     out.push_str(&health(&tool["health"], paint));
     render::print(&out);
