@@ -73,7 +73,7 @@ impl Engine {
             Ok(answer) => Ok(answer),
             Err(error) => {
                 let failed = Undelivered::on_server(None, provider.server, &error, began);
-                Box::pin(self.try_again(error, failed, call, &provider, &manner, &line, deadline)).await
+                Box::pin(self.try_again((error, failed), call, &provider, &manner, &line, deadline)).await
             }
         }
     }

@@ -68,8 +68,7 @@ impl Engine {
     /// Tries a server again after a first failure, as often as is safe and there is time for.
     pub(crate) async fn try_again(
         &self,
-        first: UpstreamError,
-        mut failed: Box<Undelivered>,
+        (first, mut failed): (UpstreamError, Box<Undelivered>),
         call: &Sealed,
         provider: &Provider<'_>,
         manner: &Manner,
