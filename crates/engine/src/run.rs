@@ -15,9 +15,10 @@ use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::dead_letter::Letter;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldOutcome};
-use toolbooth_core::json::RawJson;
+use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::outcome::OutcomeKind;
 use toolbooth_core::redact;
 use toolbooth_store::{Intent, Outcome};
@@ -43,6 +44,8 @@ pub(crate) struct Run {
     warnings: Vec<Warning>,
     /// Files that the call may fetch as long as it runs.
     grant: Option<Grant>,
+    /// The call that this one makes again.
+    first: Option<Uuid>,
     /// What was sent, and since when.
     sent: Option<SentCall>,
     /// What a dead letter is written from, once the call has failed.
@@ -76,6 +79,7 @@ impl Run {
             held: Vec::new(),
             warnings: Vec::new(),
             grant: None,
+            first: None,
             sent: None,
             lost: None,
             closed: false,
@@ -180,11 +184,23 @@ impl Run {
         Ok(())
     }
 
-    /// Notes that this is the call of a dead letter, made again at somebody's request.
-    pub(crate) fn asked_for_by(&mut self, by: Option<&str>) {
+    /// Notes that this is the call of a dead letter, made again by itself or at somebody's request.
+    pub(crate) fn replays(&mut self, letter: &Letter, by: Option<&str>) {
+        self.first = Some(letter.call_id);
         if let Some(entry) = &mut self.entry {
+            let mut detail = ObjectWriter::default();
+            detail
+                .text("dead_letter", &letter.id.to_string())
+                .text("first_call", &letter.call_id.to_string());
             entry.by = by.map(Into::into);
+            entry.detail = Some(detail.finish());
         }
+    }
+
+    /// The id that all attempts at this call share, replays included: what an idempotency key is made of.
+    #[allow(dead_code, reason = "for whoever sends idempotency keys")]
+    pub(crate) fn key_id(&self) -> Uuid {
+        self.first.unwrap_or(self.id)
     }
 
     /// Notes that a call that was accepted came to nothing; what its caller is told.
@@ -289,6 +305,7 @@ impl Drop for Run {
             held: std::mem::take(&mut self.held),
             warnings: Vec::new(),
             grant: None,
+            first: self.first,
             sent: None,
             lost: None,
             closed: true,

@@ -146,7 +146,7 @@ impl Engine {
             meta: Vec::new(),
         };
         let mut run = Run::open(self, &incoming);
-        run.asked_for_by(by);
+        run.replays(letter, by);
         let request = CallRequest {
             incoming,
             round: Round::default(),
