@@ -69,7 +69,7 @@ impl Engine {
             match judgement {
                 Judgement::Run(judged) => {
                     run.grant_files(judged.draft()).await;
-                    break self.seal(judged, run.id(), run.grant())?;
+                    break self.seal(judged, run.ids(), run.grant())?;
                 }
                 Judgement::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
                 Judgement::Ask(waiting) => {
@@ -89,7 +89,7 @@ impl Engine {
         let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
         run.sealed(&sealed).await?;
         let licensed = if run.is_licensed() { Licensed::Yes } else { Licensed::No };
-        let manner = Manner { id: run.id(), round, progress, rounds, reading, licensed };
+        let manner = Manner { ids: run.ids(), round, progress, rounds, reading, licensed };
         let answer = self.dispatch(&sealed, route(&sealed), manner, link).await;
         let answer = answer.map_err(|undelivered| run.failed(&sealed, *undelivered))?;
         let answer = self.shape(&sealed, run.id(), answer, link).await;

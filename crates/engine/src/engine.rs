@@ -16,6 +16,7 @@ use crate::plan::{ServerPlan, Standing};
 use crate::record::Tally;
 use crate::roster::Roster;
 use crate::routing::Routing;
+use crate::run::CallIds;
 use crate::state::States;
 use crate::subscriptions::Subscriptions;
 use crate::terms::Terms;
@@ -493,16 +494,16 @@ impl Engine {
     pub(crate) fn seal(
         &self,
         judged: Judged,
-        call: uuid::Uuid,
+        ids: CallIds,
         grant: Option<&Grant>,
     ) -> Result<Sealed, CallFault> {
         let catalog = self.catalog();
-        let call_id = || call.to_string();
+        let call_id = || ids.call.to_string();
         let files: &dyn FileBook = grant.map_or(&NoFiles, |grant| grant);
         let mut sealed =
             seal(judged, &self.injectors, &Moment { catalog: &catalog, call_id: &call_id, files })?;
         if sealed.tool().terms.idempotency_key {
-            sealed.say(IDEMPOTENCY_KEY, RawJson::from_value(&call_id()));
+            sealed.say(IDEMPOTENCY_KEY, RawJson::from_value(&ids.key.to_string()));
         }
         Ok(sealed)
     }

@@ -143,6 +143,11 @@ impl Health {
 
     /// Takes a call in: for its tool, and for what served it.
     pub fn record(&self, call: &CallSample<'_>) {
+        self.record_attempt(&self.record_tool(call));
+    }
+
+    /// Takes a call in for its tool alone.
+    pub fn record_tool<'a>(&self, call: &CallSample<'a>) -> Sample<'a> {
         let sample = Sample {
             at_ms: now_ms(),
             took: call.took,
@@ -152,7 +157,8 @@ impl Health {
             persona: call.persona,
         };
         self.tools.record(call.tool.server.name.as_str(), &call.tool.name, &sample);
-        self.record_attempt(&sample);
+        self.is_new.store(true, Ordering::Relaxed);
+        sample
     }
 
     /// Takes in what a provider did for a call that another one may have served.

@@ -57,7 +57,7 @@ pub use newcomers::Gathered;
 pub use plan::{ServerPlan, Standing};
 pub use planning::{Scope, StepReport, Steps};
 pub use roster::Roster;
-pub use routing::{Assistant, ProviderReport, RouterReport, RoutingTerms};
+pub use routing::{Assistant, ProviderReport, RouterReport, RoutingTerms, instance_key};
 pub use sampling::Sampler;
 pub use subscriptions::SubscribeError;
 pub use terms::{Audited, Inspecting, ResultTerms, Terms};

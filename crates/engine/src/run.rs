@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::files::Grant;
 use crate::health::{CallSample, as_provider, ending_of};
 use crate::held::Approved;
+use crate::routing::PROVIDER;
 use crate::terms::Audited;
 use crate::trace::CallSpan;
 use std::borrow::Cow;
@@ -17,10 +18,11 @@ use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::dead_letter::Letter;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldOutcome};
-use toolbooth_core::json::RawJson;
+use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::outcome::OutcomeKind;
 use toolbooth_core::redact;
 use toolbooth_store::{Intent, Outcome};
@@ -30,6 +32,15 @@ use uuid::Uuid;
 const MAX_LICENCES: usize = 3;
 /// The longest result that is kept with a held call.
 const MAX_KEPT: usize = 1 << 20;
+
+/// What a call is known by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallIds {
+    /// This call.
+    pub(crate) call: Uuid,
+    /// What all attempts at it share, replays included: what an idempotency key is made of.
+    pub(crate) key: Uuid,
+}
 
 /// One call under way.
 pub(crate) struct Run {
@@ -49,6 +60,8 @@ pub(crate) struct Run {
     warnings: Vec<Warning>,
     /// Files that the call may fetch as long as it runs.
     grant: Option<Grant>,
+    /// The call that this one makes again.
+    first: Option<Uuid>,
     /// What was sent, and since when.
     sent: Option<SentCall>,
     /// What a dead letter is written from, once the call has failed.
@@ -87,6 +100,7 @@ impl Run {
             held: Vec::new(),
             warnings: Vec::new(),
             grant: None,
+            first: None,
             sent: None,
             lost: None,
             span,
@@ -199,11 +213,22 @@ impl Run {
         Ok(())
     }
 
-    /// Notes that this is the call of a dead letter, made again at somebody's request.
-    pub(crate) fn asked_for_by(&mut self, by: Option<&str>) {
+    /// Notes that this is the call of a dead letter, made again by itself or at somebody's request.
+    pub(crate) fn replays(&mut self, letter: &Letter, by: Option<&str>) {
+        self.first = Some(letter.call_id);
         if let Some(entry) = &mut self.entry {
+            let mut detail = ObjectWriter::default();
+            detail
+                .text("dead_letter", &letter.id.to_string())
+                .text("first_call", &letter.call_id.to_string());
             entry.by = by.map(Into::into);
+            entry.detail = Some(detail.finish());
         }
+    }
+
+    /// What the call is known by.
+    pub(crate) fn ids(&self) -> CallIds {
+        CallIds { call: self.id, key: self.first.unwrap_or(self.id) }
     }
 
     /// Notes that a call that was accepted came to nothing; what its caller is told.
@@ -249,16 +274,22 @@ impl Run {
 
     fn note_health(&self, answer: &Result<Answer, Problem>) {
         let (Some(sent), Some((ending, error_code))) = (&self.sent, ending_of(answer)) else { return };
-        as_provider(sent.tool.server.name.as_str(), |provider| {
-            self.engine.health().record(&CallSample {
-                tool: &sent.tool,
-                provider,
-                persona: sent.caller.persona_name(),
-                took: sent.at.elapsed(),
-                ending,
-                error_code,
-            });
-        });
+        let sample = |provider| CallSample {
+            tool: &sent.tool,
+            provider,
+            persona: sent.caller.persona_name(),
+            took: sent.at.elapsed(),
+            ending,
+            error_code,
+        };
+        let health = self.engine.health();
+        match sent.tool.terms.providers.is_empty() {
+            true => as_provider(sent.tool.server.name.as_str(), |provider| health.record(&sample(provider))),
+            // Each provider's part in it was noted when it ended.
+            false => {
+                health.record_tool(&sample(&served_by(answer)));
+            }
+        }
     }
 
     /// Tells whoever follows how the call ended.
@@ -342,6 +373,7 @@ impl Drop for Run {
             held: std::mem::take(&mut self.held),
             warnings: Vec::new(),
             grant: None,
+            first: self.first,
             sent: None,
             lost: None,
             span: None,
@@ -351,6 +383,13 @@ impl Drop for Run {
             rest.settle(end).await;
         });
     }
+}
+
+/// Which provider served a call; nobody, where none did.
+fn served_by(answer: &Result<Answer, Problem>) -> String {
+    let Ok(Answer::Result { result, .. }) = answer else { return String::new() };
+    let provider = result.at(&["_meta", PROVIDER]);
+    provider.as_ref().and_then(RawJson::string).map(|id| id.into_owned()).unwrap_or_default()
 }
 
 /// A call that went to a server.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::catalog::Tool;
 use crate::fault::{Blame, Fault, Problem};
+use crate::manifest::ToolTerms;
 use crate::server::{ServerEntry, SideEffects, Transport};
 use serde_json::json;
 use std::sync::Arc;
@@ -148,8 +149,14 @@ fn replays_come_later_and_later_and_end() {
 #[test]
 fn the_gateway_replays_only_what_does_no_harm() {
     type Change = fn(&mut ServerEntry);
-    let cases: [(&str, Change, Replaying); 7] = [
-        ("list_mails", |_| {}, Replaying::Automatic),
+    let cases: [(&str, Change, Replaying); 8] = [
+        // A name alone vouches for nothing.
+        ("list_mails", |_| {}, Replaying::ByHand),
+        (
+            "list_mails",
+            |entry| entry.defaults.side_effects = SideEffects::ReadExternalService,
+            Replaying::Automatic,
+        ),
         ("send_mail", |_| {}, Replaying::ByHand),
         ("frobnicate", |_| {}, Replaying::ByHand),
         ("frobnicate", |entry| entry.defaults.side_effects = SideEffects::None, Replaying::Automatic),
@@ -175,7 +182,9 @@ fn the_gateway_replays_only_what_does_no_harm() {
         let transport = Transport::Bundled("mail".into());
         let mut entry = ServerEntry::with_defaults("mail".parse().expect("a name"), transport);
         change(&mut entry);
-        let tool = Tool::bare(Arc::new(entry), name, name);
+        let overlay = entry.tools.overrides.get(name).map(ToolTerms::read_override).unwrap_or_default();
+        let mut tool = Tool::bare(Arc::new(entry), name, name);
+        tool.terms = Arc::new((*tool.terms).clone().under(&overlay));
         assert_eq!(replaying_of(&tool), expected, "{name}");
     }
 }

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use std::sync::Arc;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::dead_letter::{Letter, LetterFault, LetterState, LetterStep};
+use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::Problem;
 use toolbooth_store::{LetterContest, LetterFilter};
 use uuid::Uuid;
@@ -65,7 +66,10 @@ impl Engine {
         let audit = letter.trace(at_ms, Some(&by.user), "dropped");
         let dropped = self.store().move_letter(id, LetterStep::Drop, at_ms, Some(audit)).await;
         match dropped.map_err(|error| Problem::of(&error))? {
-            LetterContest::Won(letter) => Ok(*letter),
+            LetterContest::Won(letter) => {
+                self.emit(super::letter_event(EventKind::DeadLetterDropped, &letter));
+                Ok(*letter)
+            }
             LetterContest::Lost(letter) => Err(Problem::of(&super::replay::lost_to(&letter))),
             LetterContest::Missing => Err(Problem::of(&LetterFault::Unknown { id })),
         }

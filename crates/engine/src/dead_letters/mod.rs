@@ -21,6 +21,7 @@ use toolbooth_core::dead_letter::{
     Attempt, Letter, LetterFault, LetterState, Replaying, SCHEDULE_SECONDS, deserves_letter, next_retry_ms,
     replaying_of,
 };
+use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
@@ -168,6 +169,13 @@ impl Lost {
     }
 }
 
+/// What is told of a letter to those who follow events.
+fn letter_event(kind: EventKind, letter: &Letter) -> Event {
+    let event = Event::new(kind).user(letter.user.as_str()).server(&letter.server).tool(letter.tool.as_str());
+    let event = event.call(letter.call_id).code(letter.error_code.clone());
+    event.with("dead_letter", letter.id.to_string().as_str())
+}
+
 /// Whether a person had to agree to the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agreed {
@@ -182,10 +190,12 @@ impl Engine {
     pub(crate) async fn keep_letter(&self, lost: Lost, call: Uuid, agreed: Agreed, problem: &mut Problem) {
         let letter = self.letter_of(lost, call, agreed, problem).await;
         let (id, next) = (letter.id, letter.next_retry_ms);
+        let event = letter_event(EventKind::DeadLetterAdded, &letter);
         if let Err(error) = self.store().add_letter(letter).await {
             tracing::error!(call = %call, "a failed call was not kept as a dead letter: {error}");
             return;
         }
+        self.emit(event);
         self.letters().expect_at(next);
         let kept = match next {
             Some(_) => {

@@ -1,6 +1,6 @@
 //! Making a letter's call again: the whole way of a call, as the first caller, with the rights they have now.
 
-use super::Lost;
+use super::{Lost, letter_event};
 use crate::answer::Answer;
 use crate::call::CallRequest;
 use crate::clock::now_ms;
@@ -15,6 +15,7 @@ use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::dead_letter::{
     Letter, LetterFault, LetterState, LetterStep, Settlement, deserves_letter,
 };
+use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::permission::{Permission, on_tool};
@@ -100,6 +101,7 @@ impl Engine {
             LetterContest::Lost(letter) => return Err(Problem::of(&lost_to(&letter))),
             LetterContest::Missing => return Err(Problem::of(&LetterFault::Unknown { id: letter.id })),
         };
+        self.emit(letter_event(EventKind::DeadLetterRetrying, &letter));
         let began = Instant::now();
         let (answer, lost) = match arguments {
             Ok(arguments) => self.make_again(&letter, arguments, asked_by).await,
@@ -112,7 +114,12 @@ impl Engine {
         let settled =
             self.store().move_letter(letter.id, LetterStep::Settle(settlement), now_ms(), None).await;
         let letter = match settled {
-            Ok(LetterContest::Won(settled)) => *settled,
+            Ok(LetterContest::Won(settled)) => {
+                if settled.state == LetterState::Resolved {
+                    self.emit(letter_event(EventKind::DeadLetterResolved, &settled));
+                }
+                *settled
+            }
             Ok(_) => letter,
             Err(error) => {
                 tracing::error!(letter = %letter.id, "the end of a replay was not written down: {error}");
@@ -153,7 +160,7 @@ impl Engine {
             meta: Vec::new(),
         };
         let mut run = Run::open(self, &mut incoming);
-        run.asked_for_by(by);
+        run.replays(letter, by);
         let request = CallRequest {
             incoming,
             round: Round::default(),

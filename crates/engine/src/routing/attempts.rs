@@ -6,9 +6,12 @@
 use super::value::marked;
 use super::{Instance, ProviderFault};
 use crate::answer::Answer;
+use crate::clock::now_ms;
 use crate::dead_letters::Undelivered;
 use crate::dispatch::{Deadline, Rounds};
 use crate::engine::Engine;
+use crate::health::ending_of;
+use crate::run::CallIds;
 use crate::sampling::Line;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use std::time::{Duration, Instant};
 use toolbooth_core::call::{Provider, Sealed};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Fault, Problem};
+use toolbooth_core::health::Sample;
 use toolbooth_core::manifest::Parallel;
 use toolbooth_core::provider::{NoProvider, Skip};
 use toolbooth_core::retry::Repeat;
@@ -24,13 +28,12 @@ use toolbooth_upstream::error::Sent;
 use toolbooth_upstream::peer::Reading;
 use toolbooth_upstream::{CallLink, UpstreamError};
 use toolbooth_wire::codes::INVALID_PARAMS;
-use uuid::Uuid;
 
 /// How a call is to be made.
 #[derive(Debug, Clone)]
 pub(crate) struct Manner {
-    /// The call's id.
-    pub(crate) id: Uuid,
+    /// What the call is known by.
+    pub(crate) ids: CallIds,
     /// Answers and state, when this is a later round of an earlier call.
     pub(crate) round: Round,
     /// Whether the client wants progress.
@@ -215,7 +218,12 @@ impl Engine {
                 Ok(Answer::Error(error)) if error.code != INVALID_PARAMS => ProviderFault::Rpc(error),
                 Ok(answer) => {
                     trial.succeeded();
-                    return Tried::Served(answer);
+                    let answer = Ok(answer);
+                    self.note_attempt(call, one, &answer, began);
+                    return match answer {
+                        Ok(answer) => Tried::Served(answer),
+                        Err(problem) => Tried::Failed(ProviderFault::Other(problem)),
+                    };
                 }
                 Err(fault) => fault,
             };
@@ -223,6 +231,7 @@ impl Engine {
             let failed =
                 Undelivered::then(effort.failed.take(), one.spec.id.clone(), told, fault.sent(), began);
             effort.failed = Some(failed);
+            self.note_attempt(call, one, &Err(fault.problem(&one.spec.id)), began);
             match fault.is_the_providers() {
                 true => trial.failed(self.routing().now_ms()),
                 false => drop(trial),
@@ -240,6 +249,23 @@ impl Engine {
                 return Tried::Failed(fault);
             }
         }
+    }
+
+    /// Notes how a provider did, for its health.
+    fn note_attempt(&self, call: &Sealed, one: &Instance, answer: &Result<Answer, Problem>, began: Instant) {
+        let Some((ending, error_code)) = ending_of(answer) else { return };
+        let provider = instance_key(call.tool(), &one.spec.id);
+        let took = began.elapsed();
+        let persona = call.caller().persona_name();
+        let at_ms = now_ms();
+        self.health().record_attempt(&Sample {
+            at_ms,
+            took,
+            ending,
+            error_code,
+            provider: &provider,
+            persona,
+        });
     }
 
     /// Serves a call when its turn has come, where calls of the tool may not overlap.
@@ -261,6 +287,11 @@ impl Engine {
         };
         self.serve(call, index, one, manner, link).await
     }
+}
+
+/// What the health of one tool's provider is kept under: ids are their tool's own.
+pub fn instance_key(tool: &Tool, provider: &str) -> String {
+    format!("{}/{provider}", tool.canonical())
 }
 
 /// Whether another provider stands ready.

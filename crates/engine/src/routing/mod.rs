@@ -11,6 +11,7 @@ mod serve;
 mod turns;
 mod value;
 
+pub use attempts::instance_key;
 pub(crate) use attempts::{Licensed, Manner, Overdue, dice};
 pub(crate) use fault::ProviderFault;
 pub use report::{ProviderReport, RouterReport};

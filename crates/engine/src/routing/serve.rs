@@ -107,7 +107,7 @@ impl Engine {
             }
             (_, _, Some(Ok(rest))) => {
                 let given = object(call.arguments(), arguments)?;
-                let key = call.tool().terms.idempotency_key.then(|| manner.id.to_string());
+                let key = call.tool().terms.idempotency_key.then(|| manner.ids.key.to_string());
                 let longest = self.terms().routing.longest_answer;
                 let answered = Box::pin(rest.call(&given, key.as_deref(), longest)).await;
                 let answer = answered.map_err(ProviderFault::Rest)?;
@@ -154,10 +154,10 @@ impl Engine {
             }
         };
         let grant = match judged.draft().tool.injected.as_ref().is_some_and(|one| !one.files.is_empty()) {
-            true => Box::pin(self.files().grant(judged.draft(), manner.id)).await,
+            true => Box::pin(self.files().grant(judged.draft(), manner.ids.call)).await,
             false => None,
         };
-        let sealed = self.seal(judged, manner.id, grant.as_ref())?;
+        let sealed = self.seal(judged, manner.ids, grant.as_ref())?;
         self.pin_first_use(sealed.tool());
         if sealed.tool().server.is_own() {
             return Box::pin(self.run_own(&sealed)).await.map_err(ProviderFault::Other);

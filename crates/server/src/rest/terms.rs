@@ -9,7 +9,7 @@ use toolbooth_core::effects::Effect;
 use toolbooth_core::manifest::{AuthHints, Cost, Credential, Need, ProviderKind, ProviderSpec, SafetyLevel};
 use toolbooth_core::permission::on_backing;
 use toolbooth_core::server::SideEffects;
-use toolbooth_engine::{Engine, ProviderReport};
+use toolbooth_engine::{Engine, ProviderReport, instance_key};
 use utoipa::ToSchema;
 
 /// What holds for the calls of a tool.
@@ -111,15 +111,24 @@ impl TermsView {
             auth_scopes: auth.map(|auth| auth.scopes.clone()).unwrap_or_default(),
             credentials_configured: auth.is_none_or(|auth| auth.is_met(is_set)),
             auth: auth.filter(|_| full).map(|auth| auth_view(auth, &is_set)),
-            providers: full.then(|| standing(providers(tool, caller, &is_set), &engine.providers_of(tool))),
+            providers: full.then(|| standing(providers(tool, caller, &is_set), engine, tool, caller)),
             origin: terms.origin.clone().filter(|_| is_keeper && full),
         }
     }
 }
 
 /// The same providers, with how each stands now.
-fn standing(mut providers: Vec<Value>, reports: &[ProviderReport]) -> Vec<Value> {
+fn standing(mut providers: Vec<Value>, engine: &Engine, tool: &Tool, caller: &Caller) -> Vec<Value> {
+    let reports: Vec<ProviderReport> = engine.providers_of(tool);
     for view in &mut providers {
+        let key = view["id"].as_str().map(|id| match tool.terms.providers.is_empty() {
+            true => id.to_owned(),
+            false => instance_key(tool, id),
+        });
+        let health = key.and_then(|key| engine.health().of_provider(&key, caller));
+        if let Some(Ok(health)) = health.map(serde_json::to_value) {
+            view["health"] = health;
+        }
         let report = reports.iter().find(|report| view["id"] == report.id.as_str());
         if let Some(Value::Object(more)) = report.and_then(|report| serde_json::to_value(report).ok()) {
             for (key, value) in more.into_iter().filter(|(key, _)| key != "kind") {

@@ -184,7 +184,7 @@ async fn another_programs_database_is_left_alone() {
 async fn schemas_of_other_versions_are_refused() {
     let cases = [
         (
-            "INSERT INTO _sqlx_migrations VALUES (7, 'later', '2030-01-01', true, x'00', 1)",
+            "INSERT INTO _sqlx_migrations VALUES (99, 'later', '2030-01-01', true, x'00', 1)",
             "store.newer-schema",
         ),
         ("UPDATE _sqlx_migrations SET checksum = x'00'", "store.other-schema"),
@@ -209,7 +209,7 @@ async fn a_store_interrupted_while_it_was_made_is_finished() {
     std::fs::write(&path, b"").expect("written");
     opened(&path).await.close().await;
     let cases = [
-        "DROP TABLE files; DROP TABLE file_grants; DROP TABLE audit; DROP TABLE audit_ends; DROP TABLE held; DROP TABLE plans; DROP TABLE consents; DROP TABLE pins; DROP TABLE tokens; DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; \
+        "DROP TABLE dead_letters; DROP TABLE health; DROP TABLE files; DROP TABLE file_grants; DROP TABLE audit; DROP TABLE audit_ends; DROP TABLE held; DROP TABLE plans; DROP TABLE consents; DROP TABLE pins; DROP TABLE tokens; DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; \
         DELETE FROM _sqlx_migrations",
     ];
     for undone in cases {

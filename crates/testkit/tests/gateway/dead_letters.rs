@@ -345,3 +345,23 @@ async fn only_accepted_calls_that_came_to_nothing_are_kept() {
     let (status, problem) = post.replay(ANN, &id, ANYWAY).await;
     assert_eq!((status, &problem["code"]), (409, &json!("dead-letter.over")));
 }
+
+#[tokio::test]
+async fn without_its_key_a_letter_can_be_read_but_not_made_again() {
+    let (first, second) = ("1f".repeat(32), "2e".repeat(32));
+    let mut post = Post::open(json!({ "key": first })).await;
+    let id = post.fail("list_notes", json!({})).await;
+    post.mail.answer(ok());
+    let calls = post.told().len();
+    for (key, expected) in [(&second, (500, json!("dead-letter.key-lost"))), (&first, (200, Value::Null))] {
+        post.settings["dead_letters"]["key"] = key.as_str().into();
+        post.home.configure(post.settings.clone(), &[("mail", Post::entry(&post.mail))]);
+        post.gateway.signal(nix::sys::signal::Signal::SIGTERM);
+        post = post.reborn().await;
+        let letter = post.letter(&id).await;
+        assert_eq!((&letter["state"], &letter["user"]), (&json!("pending"), &json!("ann")), "{letter}");
+        let (status, answer) = post.replay(ANN, &id, "").await;
+        assert_eq!((status, answer["code"].clone()), expected, "{answer}");
+    }
+    assert_eq!(post.told().len(), calls + 1);
+}
