@@ -10,7 +10,7 @@ use crate::terms::Audited;
 use crate::trace::CallSpan;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
 use toolbooth_core::catalog::Tool;
@@ -194,9 +194,10 @@ impl Run {
         answer: &Result<Answer, Problem>,
     ) -> impl Future<Output = ()> + Send + use<> {
         self.closed = true;
-        self.engine.tally().count(answer, self.started.elapsed());
+        let took = self.started.elapsed();
+        self.engine.tally().count(answer, took);
         let end = End::of(answer);
-        self.tell(&end);
+        self.tell(&end, took);
         async move {
             if self.journalled || !self.held.is_empty() {
                 return Box::pin(self.settle(end)).await;
@@ -211,7 +212,7 @@ impl Run {
     }
 
     /// Tells whoever follows how the call ended.
-    fn tell(&mut self, end: &End) {
+    fn tell(&mut self, end: &End, took: Duration) {
         // What the caller may not use is not there, in events too: only the name that was asked for is told.
         let tool = self.tool.as_ref().filter(|_| end.code.as_deref() != Some("call.unknown-tool"));
         let mut event = match tool {
@@ -222,7 +223,7 @@ impl Run {
             span.end(self.id, tool, end.told, end.code.as_ref());
         }
         event.code = end.code.clone();
-        self.engine.emit(event.took(self.started.elapsed()).outcome(end.told));
+        self.engine.emit(event.took(took).outcome(end.told));
     }
 
     fn event(&self, kind: EventKind, tool: &Tool) -> Event {
@@ -273,9 +274,10 @@ impl Drop for Run {
         }
         // The caller hung up or took the call back.
         self.closed = true;
-        self.engine.tally().count_cancelled(self.started.elapsed());
+        let took = self.started.elapsed();
+        self.engine.tally().count_cancelled(took);
         let end = End { kind: OutcomeKind::Cancelled, code: None, result: None, told: "cancelled" };
-        self.tell(&end);
+        self.tell(&end, took);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut rest = Self {
             engine: self.engine.clone(),
