@@ -13,7 +13,7 @@ use crate::terms::Audited;
 use crate::trace::CallSpan;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
 use toolbooth_core::caller::Caller;
@@ -255,10 +255,11 @@ impl Run {
 
     fn ended(mut self, answer: &Result<Answer, Problem>) -> impl Future<Output = ()> + Send + use<> {
         self.closed = true;
-        self.engine.tally().count(answer, self.started.elapsed());
+        let took = self.started.elapsed();
+        self.engine.tally().count(answer, took);
         self.note_health(answer);
         let end = End::of(answer);
-        self.tell(&end);
+        self.tell(&end, took);
         async move {
             if self.journalled || !self.held.is_empty() {
                 return Box::pin(self.settle(end)).await;
@@ -274,26 +275,21 @@ impl Run {
 
     fn note_health(&self, answer: &Result<Answer, Problem>) {
         let (Some(sent), Some((ending, error_code))) = (&self.sent, ending_of(answer)) else { return };
-        let sample = |provider| CallSample {
-            tool: &sent.tool,
-            provider,
-            persona: sent.caller.persona_name(),
-            took: sent.at.elapsed(),
-            ending,
-            error_code,
-        };
+        let took = sent.at.elapsed();
+        let (tool, persona) = (&*sent.tool, sent.caller.persona_name());
         let health = self.engine.health();
-        match sent.tool.terms.providers.is_empty() {
-            true => as_provider(sent.tool.server.name.as_str(), |provider| health.record(&sample(provider))),
-            // Each provider's part in it was noted when it ended.
-            false => {
-                health.record_tool(&sample(&served_by(answer)));
-            }
+        if tool.terms.providers.is_empty() {
+            return as_provider(tool.server.name.as_str(), |provider| {
+                health.record(&CallSample { tool, provider, persona, took, ending, error_code });
+            });
         }
+        // Each provider's part in it was noted when it ended.
+        let provider = &served_by(answer);
+        health.record_tool(&CallSample { tool, provider, persona, took, ending, error_code });
     }
 
     /// Tells whoever follows how the call ended.
-    fn tell(&mut self, end: &End) {
+    fn tell(&mut self, end: &End, took: Duration) {
         // What the caller may not use is not there, in events too: only the name that was asked for is told.
         let tool = self.tool.as_ref().filter(|_| end.code.as_deref() != Some("call.unknown-tool"));
         let mut event = match tool {
@@ -304,7 +300,7 @@ impl Run {
             span.end(self.id, tool, end.told, end.code.as_ref());
         }
         event.code = end.code.clone();
-        self.engine.emit(event.took(self.started.elapsed()).outcome(end.told));
+        self.engine.emit(event.took(took).outcome(end.told));
     }
 
     fn event(&self, kind: EventKind, tool: &Tool) -> Event {
@@ -355,9 +351,10 @@ impl Drop for Run {
         }
         // The caller hung up or took the call back.
         self.closed = true;
-        self.engine.tally().count_cancelled(self.started.elapsed());
+        let took = self.started.elapsed();
+        self.engine.tally().count_cancelled(took);
         let end = End { kind: OutcomeKind::Cancelled, code: None, result: None, told: "cancelled" };
-        self.tell(&end);
+        self.tell(&end, took);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut rest = Self {
             engine: self.engine.clone(),
