@@ -15,7 +15,7 @@ use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing};
 use crate::record::Tally;
 use crate::roster::Roster;
-use crate::routing::Routing;
+use crate::routing::{Routing, keyed};
 use crate::run::CallIds;
 use crate::state::States;
 use crate::subscriptions::Subscriptions;
@@ -45,9 +45,6 @@ use toolbooth_wire::Era;
 const CONNECT_AT_ONCE: usize = 64;
 /// How many changes a slow client may lag behind before it is told to look at everything anew.
 const CHANGE_BACKLOG: usize = 256;
-
-/// Where a server is told a key that stays the same over all attempts of one call.
-pub const IDEMPOTENCY_KEY: &str = "toolbooth/idempotency-key";
 
 /// What the configuration says to the engine, servers aside.
 #[derive(Debug, Clone)]
@@ -500,12 +497,8 @@ impl Engine {
         let catalog = self.catalog();
         let call_id = || ids.call.to_string();
         let files: &dyn FileBook = grant.map_or(&NoFiles, |grant| grant);
-        let mut sealed =
-            seal(judged, &self.injectors, &Moment { catalog: &catalog, call_id: &call_id, files })?;
-        if sealed.tool().terms.idempotency_key {
-            sealed.say(IDEMPOTENCY_KEY, RawJson::from_value(&ids.key.to_string()));
-        }
-        Ok(sealed)
+        let moment = Moment { catalog: &catalog, call_id: &call_id, files };
+        Ok(keyed(seal(judged, &self.injectors, &moment)?, ids.key))
     }
 
     /// Ends every server and flushes the store.

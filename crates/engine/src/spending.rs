@@ -2,7 +2,7 @@
 
 use crate::clock::now_ms;
 use crate::engine::Engine;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{PoisonError, Weak};
 use std::time::Instant;
 use toolbooth_core::allowance::{Allowance, OverAllowance, PurseKey};
 use toolbooth_core::call::Sealed;
@@ -38,7 +38,6 @@ impl Engine {
 impl Drop for Counted {
     fn drop(&mut self) {
         let Some(engine) = self.engine.upgrade() else { return };
-        let engine: Arc<Engine> = engine;
         if engine.terms().routing.allowance.is_some_and(|allowance| allowance.runtime.is_some()) {
             let mut spending = engine.routing().spending.lock().unwrap_or_else(PoisonError::into_inner);
             spending.ran(&self.purse, self.started.elapsed(), now());

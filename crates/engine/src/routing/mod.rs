@@ -24,12 +24,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use toolbooth_core::allowance::{Allowance, Spending};
+use toolbooth_core::call::Sealed;
 use toolbooth_core::catalog::{Catalog, Tool};
+use toolbooth_core::json::RawJson;
 use toolbooth_core::manifest::{Need, Parallel, ToolTerms};
 use toolbooth_core::provider::by_priority;
 use toolbooth_core::retry::RetryTerms;
 use toolbooth_upstream::llm::Llm;
 use turns::Turns;
+use uuid::Uuid;
 
 /// What the configuration says about routing.
 #[derive(Debug, Clone)]
@@ -198,6 +201,17 @@ impl Engine {
             health::watch(self.weak());
         }
     }
+}
+
+/// Where a server is told a key that stays the same over all attempts of one call.
+pub const IDEMPOTENCY_KEY: &str = "toolbooth/idempotency-key";
+
+/// The same call, with its key where its tool wants one.
+pub(crate) fn keyed(mut sealed: Sealed, call: Uuid) -> Sealed {
+    if sealed.tool().terms.idempotency_key {
+        sealed.say(IDEMPOTENCY_KEY, RawJson::from_value(&call.to_string()));
+    }
+    sealed
 }
 
 /// How often it is looked who is due for a health check.

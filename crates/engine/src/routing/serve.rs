@@ -43,10 +43,19 @@ impl Engine {
             ProviderKind::Http(_) | ProviderKind::OpenAi { .. } | ProviderKind::Unknown(_) => {
                 Ok(Behind::Nobody)
             }
-            ProviderKind::Builtin(name) => match self.catalog().tool(name, caller) {
-                Lookup::Found(found) if found.terms.providers.is_empty() => Ok(Behind::Tool(found.clone())),
-                _ => Err(Skip::Missing { what: format!("there is no built-in tool `{name}`") }),
-            },
+            ProviderKind::Builtin(name) => {
+                // `demo.echo` is how people write it, `mcp.demo.echo` its whole name.
+                let catalog = self.catalog();
+                let found =
+                    [name.as_str(), &format!("mcp.{name}")].into_iter().find_map(|name| {
+                        match catalog.tool(name, caller) {
+                            Lookup::Found(found) if found.terms.providers.is_empty() => Some(found.clone()),
+                            _ => None,
+                        }
+                    });
+                let missing = || Skip::Missing { what: format!("there is no built-in tool `{name}`") };
+                found.map(Behind::Tool).ok_or_else(missing)
+            }
             ProviderKind::Mcp { server, tool: name } => {
                 let backing = tool.bounds.as_deref().and_then(|bounds| bounds.backing.get(index));
                 match backing {
@@ -99,7 +108,8 @@ impl Engine {
                 Box::pin(self.ask_server(call, manner, link)).await?
             }
             (Behind::Itself, ..) => {
-                let target = call.tool().clone();
+                // What a mapping makes is for the tool beneath, as its server declares it.
+                let target = call.tool().under.clone().unwrap_or_else(|| call.tool().clone());
                 Box::pin(self.serve_with(call, target, arguments, manner, link)).await?
             }
             (Behind::Tool(target), ..) => {

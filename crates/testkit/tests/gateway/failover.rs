@@ -66,7 +66,11 @@ impl Stage {
 
     /// Waits until a call is served by this provider.
     async fn served_by(&self, tool: &str, provider: &str) {
-        let there = poll(PATIENCE, || async {
+        self.served_within(PATIENCE, tool, provider).await;
+    }
+
+    async fn served_within(&self, patience: Duration, tool: &str, provider: &str) {
+        let there = poll(patience, || async {
             let (status, answer) = self.call(tool, "who").await;
             (status == 200 && answer["provider"] == provider).then_some(())
         });
@@ -105,7 +109,7 @@ async fn a_call_goes_on_to_the_next_provider_and_traffic_comes_back() {
     let answer = refused.await.expect("a typed fault in the end").to_string();
     assert!(answer.contains("mcp:zero") && answer.contains("mcp:ten"), "{answer}");
     let shown = stage.gateway.http().get_json("/tools/lookup").await;
-    let first = &shown["providers"][1];
+    let first = &shown["providers"][0];
     assert_eq!((&first["id"], &first["healthy"]), (&json!("mcp:zero"), &json!(false)), "{shown}");
     assert!(first["router"]["state"].is_string() && first["reason"].is_string(), "{shown}");
 }
@@ -192,7 +196,8 @@ async fn a_flapping_provider_costs_nobody_an_answer() {
     assert!(failed.len() as u32 <= allowed, "{} of {calls} failed: {:?}", failed.len(), failed.first());
     assert!(calls > 100, "{calls}");
     stage.mood("zero", "ok");
-    stage.served_by("lookup", "mcp:zero").await;
+    // After many deaths its supervisor pauses for up to a minute.
+    stage.served_within(Duration::from_secs(75), "lookup", "mcp:zero").await;
 }
 
 #[tokio::test]
@@ -206,6 +211,7 @@ async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_prov
         json!("{.}"),
         json!({ "text": "{text}", "username": "{who}" }),
         json!({ "text": "{text}", "username": "root" }),
+        json!({ "text": "{text}", "username": "{who}" }),
     ];
     let all: Vec<Value> = maps
         .iter()
@@ -213,8 +219,15 @@ async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_prov
         .map(|(number, map)| {
             let mut provider = provider("led", "write_entry", 0);
             provider["arguments"] = map.clone();
+            let mut providers = vec![provider];
+            // With one provider alone an entry is another name of that tool: the last is such a one.
+            if number < 3 {
+                let spare =
+                    json!({ "name": "http", "priority": 9, "config": { "url": "http://127.0.0.1:9/" } });
+                providers.push(spare);
+            }
             json!({ "name": format!("note{number}"), "side_effects": "write", "requires_consent": false,
-                    "parameters": parameters, "providers": [provider] })
+                    "parameters": parameters, "providers": providers })
         })
         .collect();
     std::fs::create_dir_all(home.path("tools")).unwrap();
@@ -222,7 +235,7 @@ async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_prov
     let gateway = home.start().await;
     gateway.connected(&["led"]).await;
     let user = gateway.http().get_json("/me").await["user"].as_str().unwrap().to_owned();
-    for number in 0..3 {
+    for number in 0..4 {
         let text = format!("t{number}");
         let body = json!({ "arguments": { "text": text, "who": "root", "username": "root",
             "Username": "root", "_atlas_user": "root" } });
@@ -231,7 +244,7 @@ async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_prov
         assert_eq!(status, 200, "{answer}\n{}", gateway.log());
     }
     let written = std::fs::read_to_string(home.path("ledger.txt")).unwrap();
-    let expected: String = (0..3).map(|number| format!("t{number} by {user}\n")).collect();
+    let expected: String = (0..4).map(|number| format!("t{number} by {user}\n")).collect();
     assert_eq!(written, expected);
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use toolbooth_testkit::chat::{ChatServer, Manner};
 use toolbooth_testkit::world::home::hostile;
 use toolbooth_testkit::world::{Gateway, Home};
 
@@ -94,8 +95,7 @@ async fn a_tool_is_a_request_and_its_arguments_stay_in_their_place() {
         assert!(seen[0].starts_with("GET /v1/Bern?q=a%20b%26c HTTP/1.1"), "{}", seen[0]);
         let post = seen.last().unwrap();
         assert!(post.contains("Bearer hunter2-hunter2") && post.ends_with(r#"{"item":"n"}"#), "{post}");
-        seen.len()
-    };
+    }
     // Whatever an argument holds, it is one segment: these never left the gateway.
     let before = seen.lock().unwrap().len();
     for city in ["..", "../admin", "a/../../b", "%2e%2e%2fadmin", "..\\b", "", "a\r\nhost: evil"] {
@@ -168,4 +168,34 @@ async fn a_service_that_fails_is_replaced_by_a_server_and_comes_back() {
         (answer["provider"] == "http").then_some(())
     });
     assert!(back.await.is_some(), "traffic returns");
+}
+
+#[tokio::test]
+async fn a_model_or_a_built_in_tool_answers_in_a_tools_place() {
+    let chat = ChatServer::start([Manner::says("Bern")]).await.unwrap();
+    let parameters = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    let of = |provider: Value| {
+        json!({ "side_effects": "none", "description": "Names a capital.",
+        "parameters": parameters, "providers": [provider] })
+    };
+    let mut capital = of(json!({ "name": "openai", "config": { "model": "small-2" } }));
+    capital["name"] = "capital".into();
+    let mut echoed = of(json!({ "name": "builtin", "config": { "tool": "demo.echo" } }));
+    echoed["name"] = "echoed".into();
+    let settings = json!({ "llm": { "base_url": chat.url, "model": "small-1" } });
+    let home = Home::with_settings(settings, &[("demo", json!({ "bundled": "demo" }))]);
+    std::fs::create_dir_all(home.path("tools")).unwrap();
+    std::fs::write(home.path("tools/all.json"), json!([capital, echoed]).to_string()).unwrap();
+    let gateway = home.start().await;
+    gateway.connected(&["demo"]).await;
+    let (status, answer) = call(&gateway, "capital", json!({ "text": "Switzerland" })).await;
+    assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("Bern")), "{answer}");
+    assert_eq!(answer["provider"], "openai");
+    let seen = chat.seen();
+    assert_eq!(seen[0]["model"], "small-2");
+    let asked = seen[0]["messages"].to_string();
+    assert!(asked.contains("Names a capital.") && asked.contains("Switzerland"), "{asked}");
+    let (status, answer) = call(&gateway, "echoed", json!({ "text": "hi" })).await;
+    assert!(status == 200 && answer["result"].to_string().contains("hi"), "{answer}");
+    assert_eq!(answer["provider"], "builtin");
 }
