@@ -67,7 +67,7 @@ pub async fn show(
     let catalog = rest.door.engine.catalog();
     let narrowing = Narrowing::read(MOST_TOOLS)?;
     Ok(Json(RegistryView {
-        tools: tools::page(&rest, &catalog, &[caller.clone()], &narrowing),
+        tools: tools::page(&rest, &catalog, std::slice::from_ref(&caller), &narrowing),
         skills: Vec::new(),
         jobs: Vec::new(),
         personas: open_to(&rest, &caller),
