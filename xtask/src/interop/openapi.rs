@@ -44,7 +44,7 @@ pub fn fuzz(_: &Setup, stage: &Stage, report: &mut Report) -> Result<()> {
                 let told: Vec<&str> = told.take(MOST_LINES).collect();
                 bail!("{}\n{}{}", seen.status, told.join("\n"), seen.stderr.trim());
             }
-            let sum = seen.stdout.lines().find(|line| line.contains(" generated"));
+            let sum = seen.stdout.lines().find(|line| line.contains(" generated, "));
             println!("{}", sum.unwrap_or_default().trim());
             Ok(())
         });
