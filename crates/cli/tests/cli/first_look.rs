@@ -270,6 +270,13 @@ fn help_is_short() {
     );
 }
 
+/// What every view of a tool has, and a full one.
+const TOOL: &str = "name id server tool description side_effects effect default_timeout allow_parallel \
+     requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured";
+const FULL: &str = "name id server tool description side_effects effect default_timeout allow_parallel \
+     requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured \
+     providers parameters definition";
+
 #[test]
 fn programs_get_json_of_a_stable_shape() {
     let world = World::new(&[]);
@@ -292,8 +299,8 @@ fn programs_get_json_of_a_stable_shape() {
         ),
         ("servers logs demo --json", "", "name total lines"),
         ("tools --json", "", "revision tools next_cursor"),
-        ("tools list --json", "/tools/0", "name id server tool description"),
-        ("tools show demo_echo --json", "", "name id server tool description parameters terms definition"),
+        ("tools list --json", "/tools/0", TOOL),
+        ("tools show demo_echo --json", "", FULL),
         ("call demo_echo text=x --json", "/result", "content isError"),
         ("doctor --json", "", "ok checks"),
         ("doctor --json", "/checks/0", "area status message fix"),

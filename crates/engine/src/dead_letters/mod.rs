@@ -165,7 +165,8 @@ impl Lost {
 
     /// Whether the tool may have changed something though nobody heard so.
     fn may_have_happened(&self) -> bool {
-        self.sent == Sent::Maybe && replaying_of(&self.tool) == Replaying::ByHand
+        let repeatable = self.tool.terms.idempotency_key || !self.tool.effect().rung.writes();
+        self.sent == Sent::Maybe && !repeatable
     }
 }
 

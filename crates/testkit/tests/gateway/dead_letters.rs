@@ -114,6 +114,8 @@ impl Post {
             "auth": { "mode": "token" },
             "policy": { "consent": "client" },
             "groups": { "staff": ["ann", "bob"] },
+            // One try for each call, so that what reaches the server can be counted.
+            "retry": { "attempts": 1 },
         });
         settings["dead_letters"] = more;
         let home = Home::with_settings(settings.clone(), &[("mail", Self::entry(&mail))]);
@@ -130,6 +132,9 @@ impl Post {
         entry["groups"] = json!(["staff"]);
         entry["inject"] = true.into();
         entry["timeout"] = json!(1);
+        // Its name alone would not make it safe.
+        entry["tools"] =
+            json!({ "overrides": { "list_notes": { "side_effects": "read_external_service" } } });
         entry
     }
 

@@ -216,7 +216,10 @@ async fn a_tool_shows_what_holds_for_its_calls_and_no_secret() {
         ("idempotency_key", json!(false)),
         ("capabilities", json!(["b"])),
         ("parameters", json!({ "type": "object" })),
-        ("providers", json!([{ "id": "mcp:common", "kind": "mcp", "priority": 0 }])),
+        (
+            "providers",
+            json!([{ "id": "mcp:common", "name": "mcp", "priority": 0, "server": "common", "tool": "beta" }]),
+        ),
         (
             "auth",
             json!({ "required": true, "scopes": ["mail"], "configured": false, "credentials": [
