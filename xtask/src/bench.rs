@@ -5,6 +5,7 @@
 
 mod cells;
 mod goals;
+mod registry;
 mod stage;
 mod starts;
 
@@ -18,7 +19,7 @@ const USAGE: &str = "usage: cargo xtask bench [--rows 1,2,...] [--rounds N] [--q
                      [--toolbooth PROGRAM] [--built FOLDER]";
 
 /// The rows of the goals that are measured here.
-const ROWS: [u8; 13] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14];
+const ROWS: [u8; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16];
 
 /// What a missed goal leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +116,7 @@ fn measure(plan: &Plan, programs: &Programs, samples: &mut Samples) -> Result<()
         stacks.push(stack);
     }
     let cached = if plan.rows.contains(&12) { Some(starts::Cached::fill(&stage)?) } else { None };
+    let registry = if plan.rows.contains(&16) { Some(registry::Registry::start(&stage)?) } else { None };
     for round in 1..=plan.rounds {
         println!("round {round} of {}", plan.rounds);
         for cell in &cells {
@@ -130,6 +132,9 @@ fn measure(plan: &Plan, programs: &Programs, samples: &mut Samples) -> Result<()
         }
         if let Some(cached) = &cached {
             samples.add(round, "cached-start", Via::Toolbooth, cached.start(&stage));
+        }
+        if let Some(registry) = &registry {
+            registry.measure(round, samples);
         }
     }
     for stack in &stacks {
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_row_has_something_to_measure() {
-        let by_starting = [11, 12];
+        let by_starting = [11, 12, 16];
         for row in ROWS {
             assert!(by_starting.contains(&row) || CELLS.iter().any(|cell| cell.rows.contains(&row)), "{row}");
         }

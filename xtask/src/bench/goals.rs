@@ -103,6 +103,7 @@ pub fn judge(rows: &BTreeSet<u8>, depth: Depth, samples: &Samples) -> Vec<Findin
     }
     findings.push(judge_cached_start(depth, samples));
     findings.extend(judge_memory(depth, samples));
+    findings.extend(judge_registry(samples));
     findings.retain(|finding| rows.contains(&finding.row));
     findings.sort_by_key(|finding| finding.row);
     findings
@@ -303,6 +304,25 @@ fn judge_memory(depth: Depth, samples: &Samples) -> Vec<Finding> {
         goal: format!("<= {bound} MiB"),
         sides: ["-".into(), show(nginx), show(value)],
         figure: show(value),
+        verdict: judge_bound(value, bound),
+    };
+    cases.map(finding).into()
+}
+
+fn judge_registry(samples: &Samples) -> Vec<Finding> {
+    let time = |cell: &str, field: &str| {
+        median(samples.values(cell, Via::Toolbooth, field).into_iter().map(|(_, value)| value))
+    };
+    let cases = [
+        ("`GET /tools`, first page of 10,000 tools, 5 personas, p99", time("registry-page", "p99_ms"), 5.0),
+        ("the registry read anew, 10,000 tools", time("registry-refresh", "refresh_ms"), 1000.0),
+    ];
+    let finding = |(metric, value, bound): (&str, Option<f64>, f64)| Finding {
+        row: 16,
+        metric: metric.to_owned(),
+        goal: format!("<= {bound} ms"),
+        sides: ["-".into(), "-".into(), show_ms(value)],
+        figure: show_ms(value),
         verdict: judge_bound(value, bound),
     };
     cases.map(finding).into()

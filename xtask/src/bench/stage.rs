@@ -77,6 +77,13 @@ fn find_nginx() -> Option<PathBuf> {
 #[derive(Debug)]
 pub struct Running(Child);
 
+impl Running {
+    /// Takes a program that was started.
+    pub fn of(child: Child) -> Self {
+        Self(child)
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // It may have ended by itself; either way nothing is left behind.
