@@ -180,6 +180,7 @@ impl Engine {
 
 /// The one deadline of a call, over all attempts, rounds and providers. Progress puts it off, up to the hard
 /// maximum; while a person is being asked, the server's clock stands still.
+#[derive(Clone, Copy)]
 pub(crate) struct Deadline<'a> {
     tool: &'a Tool,
     link: &'a CallLink,

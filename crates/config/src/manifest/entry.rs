@@ -15,13 +15,14 @@ const MAX_PARAMETERS: usize = 512 * 1024;
 const MAX_NAME: usize = 256;
 
 /// Every field that means something.
-pub(crate) const KNOWN: [&str; 17] = [
+pub(crate) const KNOWN: [&str; 18] = [
     "name",
     "description",
     "parameters",
     "version",
     "side_effects",
     "default_timeout",
+    "hedge_after",
     "auth",
     "allow_parallel",
     "requires_consent",
@@ -113,6 +114,7 @@ fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Overlay {
         version: version(reader, spot),
         side_effects: label.and_then(of_word::<SideEffects>),
         timeout: reader.seconds(spot.member("default_timeout"), 1.0),
+        hedge_after: reader.seconds(spot.member("hedge_after"), 0.01),
         auth: auth::read(reader, spot.member("auth")),
         allow_parallel: reader.flag(spot.member("allow_parallel")),
         requires_consent: reader.flag(spot.member("requires_consent")),

@@ -53,6 +53,8 @@ fn entry() -> Value {
             "side_effects": { "enum": SIDE_EFFECTS, "description": "The strongest thing it does to the world." },
             "default_timeout": { "type": "number", "minimum": 1, "maximum": 86400,
                 "description": "Seconds that one call may take." },
+            "hedge_after": { "type": "number", "minimum": 0.01, "maximum": 86400,
+                "description": "Seconds after which the next provider is asked, too, where asking twice does no harm." },
             "auth": { "$ref": "#/$defs/auth" },
             "allow_parallel": { "type": "boolean", "description": "Whether its calls may overlap." },
             "requires_consent": { "type": "boolean",

@@ -61,6 +61,8 @@ pub struct Overlay {
     pub side_effects: Option<SideEffects>,
     /// How long a call may take.
     pub timeout: Option<Duration>,
+    /// How long a provider has before the next is asked, too.
+    pub hedge_after: Option<Duration>,
     /// What credentials it needs.
     pub auth: Option<AuthHints>,
     /// Whether its calls may overlap.

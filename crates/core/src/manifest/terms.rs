@@ -16,6 +16,8 @@ pub struct ToolTerms {
     pub side_effects: SideEffects,
     /// How long a call may take.
     pub timeout: Duration,
+    /// How long a provider has before the next is asked, too, where asking twice does no harm.
+    pub hedge_after: Option<Duration>,
     /// Whether its calls may overlap.
     pub parallel: Parallel,
     /// Whether a person must agree before its first use.
@@ -70,6 +72,7 @@ impl ToolTerms {
             version: defaults.version.as_deref().and_then(read_version),
             side_effects: defaults.side_effects,
             timeout: defaults.default_timeout.unwrap_or(server.timeout),
+            hedge_after: None,
             parallel: defaults.allow_parallel.map_or(Parallel::Unsaid, Parallel::said),
             requires_consent: defaults.requires_consent,
             idempotency_key: defaults.idempotency_key,
@@ -102,6 +105,7 @@ impl ToolTerms {
             version,
             side_effects,
             timeout,
+            hedge_after,
             auth,
             allow_parallel,
             requires_consent,
@@ -114,6 +118,7 @@ impl ToolTerms {
         self.version = version.clone().or(self.version);
         self.side_effects = side_effects.unwrap_or(self.side_effects);
         self.timeout = timeout.unwrap_or(self.timeout);
+        self.hedge_after = hedge_after.or(self.hedge_after);
         self.parallel = allow_parallel.map_or(self.parallel, Parallel::said);
         self.requires_consent = requires_consent.unwrap_or(self.requires_consent);
         self.idempotency_key = idempotency_key.unwrap_or(self.idempotency_key);
@@ -152,6 +157,8 @@ impl ToolTerms {
             timeout: seconds
                 .and_then(|s| Duration::try_from_secs_f64(s).ok())
                 .map(|t| t.min(super::MAX_TIMEOUT)),
+            // One server has nobody to ask besides.
+            hedge_after: None,
             auth: fields.get("auth").map(AuthHints::read),
             allow_parallel: flag("allow_parallel"),
             requires_consent: flag("requires_consent"),

@@ -116,6 +116,18 @@ impl Undelivered {
         Box::new(Self { problem, attempts, sent })
     }
 
+    /// What was tried before and beside this, as one.
+    pub(crate) fn after(mut self: Box<Self>, before: Option<Box<Self>>) -> Box<Self> {
+        if let Some(mut before) = before {
+            before.attempts.append(&mut self.attempts);
+            self.attempts = before.attempts;
+            if before.sent == Sent::Maybe {
+                self.sent = Sent::Maybe;
+            }
+        }
+        self
+    }
+
     /// Notes a failure of a tool's own server.
     pub(crate) fn on_server(
         before: Option<Box<Self>>,

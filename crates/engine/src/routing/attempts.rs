@@ -3,6 +3,7 @@
 //! The rule for going on is the same inside a provider and between two: nothing was sent, or nobody would
 //! notice a second time.
 
+use super::hedge::hedge_after;
 use super::value::marked;
 use super::{Instance, ProviderFault};
 use crate::answer::Answer;
@@ -122,29 +123,49 @@ impl Engine {
         let mut skipped = Vec::new();
         let candidates = self.candidates(call, &mut skipped);
         let mut last: Option<(String, ProviderFault)> = None;
+        let mut done: Vec<usize> = Vec::new();
         for (position, (index, one)) in candidates.iter().enumerate() {
+            if done.contains(index) {
+                continue;
+            }
             let others = &candidates[position + 1..];
             let next = match others.iter().any(|(_, other)| other.standing(self.routing().now_ms()).is_none())
             {
                 true => Next::Another,
                 false => Next::Nothing,
             };
-            match self.try_provider(call, *index, one, &manner, next, &mut effort, link).await {
-                Tried::Served(answer) => return Ok(marked(answer, Some(&one.spec.id), effort.attempts)),
-                Tried::Skipped(skip) => skipped.push((one.spec.id.clone(), skip)),
-                Tried::Failed(fault) => {
-                    let goes_on = may_repeat(fault.sent(), repeat) && effort.deadline.leaves(Duration::ZERO);
-                    let code = fault.problem(&one.spec.id).code;
-                    tracing::info!(
-                        tool = %tool.exposed, provider = %one.spec.id, attempts = effort.attempts,
-                        "provider `{}` did not serve `{}`: {code}", one.spec.id, tool.exposed
-                    );
-                    skipped.push((one.spec.id.clone(), Skip::Failed { code: code.to_owned() }));
-                    last = Some((one.spec.id.clone(), fault));
-                    if !goes_on {
-                        break;
+            let hedge = hedge_after(call, repeat).filter(|_| next == Next::Another);
+            let (tried, other) = match (hedge, others.first()) {
+                (Some(after), Some(second)) if !done.contains(&second.0) => {
+                    let pair = [&candidates[position], second];
+                    let race = Box::pin(self.try_two(call, pair, after, &manner, &mut effort, link)).await;
+                    (race.first, race.second.map(|tried| (second, tried)))
+                }
+                _ => {
+                    (Some(self.try_provider(call, *index, one, &manner, next, &mut effort, link).await), None)
+                }
+            };
+            let both = tried.map(|tried| (&candidates[position], tried)).into_iter().chain(other);
+            let mut goes_on = true;
+            for ((index, one), tried) in both {
+                done.push(*index);
+                match tried {
+                    Tried::Served(answer) => return Ok(marked(answer, Some(&one.spec.id), effort.attempts)),
+                    Tried::Skipped(skip) => skipped.push((one.spec.id.clone(), skip)),
+                    Tried::Failed(fault) => {
+                        goes_on &= may_repeat(fault.sent(), repeat) && effort.deadline.leaves(Duration::ZERO);
+                        let code = fault.problem(&one.spec.id).code;
+                        tracing::info!(
+                            tool = %tool.exposed, provider = %one.spec.id, attempts = effort.attempts,
+                            "provider `{}` did not serve `{}`: {code}", one.spec.id, tool.exposed
+                        );
+                        skipped.push((one.spec.id.clone(), Skip::Failed { code: code.to_owned() }));
+                        last = Some((one.spec.id.clone(), fault));
                     }
                 }
+            }
+            if !goes_on {
+                break;
             }
         }
         match last {
@@ -188,7 +209,7 @@ impl Engine {
 
     /// Tries one provider: once where another stands ready, else as often as is safe.
     #[allow(clippy::too_many_arguments, reason = "the stages' values, each of a type of its own")]
-    async fn try_provider(
+    pub(super) async fn try_provider(
         &self,
         call: &Sealed,
         index: usize,
@@ -296,13 +317,13 @@ pub fn instance_key(tool: &Tool, provider: &str) -> String {
 
 /// Whether another provider stands ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+pub(super) enum Next {
     Another,
     Nothing,
 }
 
 /// What is left of a call's time and luck.
-struct Effort<'a> {
+pub(super) struct Effort<'a> {
     repeat: Repeat,
     deadline: Deadline<'a>,
     attempts: u32,
@@ -310,8 +331,23 @@ struct Effort<'a> {
     failed: Option<Box<Undelivered>>,
 }
 
+impl Effort<'_> {
+    /// The same time and luck, for somebody who tries at the same time.
+    pub(super) fn apart(&self) -> Self {
+        Self { repeat: self.repeat, deadline: self.deadline, attempts: 0, failed: None }
+    }
+
+    /// Takes in what another tried.
+    pub(super) fn join(&mut self, other: Self) {
+        self.attempts += other.attempts;
+        if let Some(more) = other.failed {
+            self.failed = Some(more.after(self.failed.take()));
+        }
+    }
+}
+
 /// What came of a provider.
-enum Tried {
+pub(super) enum Tried {
     Served(Answer),
     Skipped(Skip),
     Failed(ProviderFault),

@@ -5,6 +5,7 @@
 mod attempts;
 mod fault;
 mod health;
+mod hedge;
 mod instance;
 mod report;
 mod serve;

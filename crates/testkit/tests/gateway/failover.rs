@@ -306,3 +306,29 @@ async fn the_command_line_tells_who_served_a_call() {
     assert_eq!(told["provider"], "mcp:zero", "{told}");
     assert_eq!(told["result"]["_meta"]["toolbooth/provider"], "mcp:zero");
 }
+
+#[tokio::test]
+async fn a_slow_provider_gets_company_where_asking_twice_does_no_harm() {
+    let mut tools = tools();
+    for tool in [0, 1] {
+        tools[tool]["hedge_after"] = json!(0.2);
+    }
+    let stage = Stage::new(json!({}), &tools).await;
+    let (status, answer) = stage.call("lookup", "quick").await;
+    assert_eq!((status, &answer["provider"]), (200, &json!("mcp:zero")), "{answer}");
+    assert!(answer["attempts"].is_null(), "whoever is quick is alone: {answer}");
+    stage.mood("zero", "hang");
+    let start = Instant::now();
+    let (status, answer) = stage.call("lookup", "slow").await;
+    assert_eq!((status, &answer["provider"]), (200, &json!("mcp:ten")), "{answer}");
+    // Half of the three seconds would be the first one's without.
+    assert!(start.elapsed() < Duration::from_millis(1200), "{:?}", start.elapsed());
+    assert_eq!(answer["attempts"], 2);
+    let before = stage.ledger();
+    let (status, answer) = stage.call("store", "once").await;
+    assert_eq!(status, 504, "a write is not asked for twice: {answer}");
+    assert_eq!(
+        stage.ledger().iter().filter(|line| line.contains("ten")).count(),
+        before.iter().filter(|line| line.contains("ten")).count()
+    );
+}
