@@ -44,7 +44,8 @@ impl Registry {
         let gateway = Running::of(command.spawn().context("the gateway did not start")?);
         let registry = Self { _server: server, _gateway: gateway, address };
         let began = Instant::now();
-        while registry.ask("GET", "/tools?limit=1&q=tool_9999").ok().is_none_or(|page| page["count"] != 1) {
+        let knows_all = |server: Value| server["tools"].as_u64().is_some_and(|tools| tools >= TOOLS as u64);
+        while !registry.ask("GET", "/servers/bench").is_ok_and(knows_all) {
             ensure!(began.elapsed() < PATIENCE, "the gateway did not learn {TOOLS} tools");
             std::thread::sleep(Duration::from_millis(50));
         }
