@@ -83,6 +83,17 @@ impl Wanted {
     }
 }
 
+/// One event of a stream, as server-sent events are read.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StreamedEvent {
+    /// What to go on after.
+    id: Option<String>,
+    /// Always `message`.
+    event: Option<String>,
+    /// The event, as JSON.
+    data: String,
+}
+
 /// Follows what happens, as it happens.
 ///
 /// A stream of server-sent events that does not end by itself.
@@ -96,7 +107,7 @@ impl Wanted {
         ("limit" = Option<u32>, Query, description = "Of no meaning for a stream."),
     ),
     responses(
-        (status = 200, description = "The stream.", content_type = "text/event-stream", body = String),
+        (status = 200, description = "The stream.", content_type = "text/event-stream", body = StreamedEvent),
         (status = 429, description = "`events.too-many-streams`."),
     )
 )]
