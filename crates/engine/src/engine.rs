@@ -441,11 +441,6 @@ impl Engine {
         &self.context.surroundings.own_executable
     }
 
-    /// A variable of the gateway's own environment.
-    pub(crate) fn host_variable(&self, name: &str) -> Option<&str> {
-        self.context.surroundings.host_environment.get(name).map(String::as_str)
-    }
-
     /// What servers have used of the gateway's model today. Reloads do not reset it.
     pub(crate) fn day_book(&self) -> &Arc<PlainMutex<DayBook>> {
         &self.day_book

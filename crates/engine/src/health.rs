@@ -174,18 +174,9 @@ impl Health {
     }
 
     /// How often a tool was called lately, and its rate of success; nothing, if it was not.
-    pub fn record_of(&self, tool: &Tool) -> Option<(u64, f64)> {
-        let record = |window: &Window| {
-            let whole = window.view(Subject::Tool, now_ms(), Sliced::Only(SHARED)).whole;
-            Some((u64::try_from(whole.calls).ok()?, whole.success_rate?))
-        };
+    pub fn record_of(&self, tool: &Tool) -> Option<(u32, f64)> {
+        let record = |window: &Window| window.record_of(Subject::Tool, now_ms());
         self.tools.look(tool.server.name.as_str(), &tool.name, record).flatten()
-    }
-
-    /// The rate of success of a tool; nothing, if it was not called lately.
-    pub fn success_rate(&self, tool: &Tool) -> Option<f64> {
-        let rate = |window: &Window| window.success_rate(Subject::Tool, now_ms());
-        self.tools.look(tool.server.name.as_str(), &tool.name, rate).flatten()
     }
 
     /// The health of a provider, by its id, as this caller may see it.
@@ -223,7 +214,7 @@ fn sliced(caller: &Caller) -> Sliced<'_> {
 }
 
 /// How a call that was sent ended, where that says anything about health, and the fault's code.
-pub(crate) fn ending_of(answer: &Result<Answer, Problem>) -> Option<(Ending, Option<&'static str>)> {
+pub(crate) fn ending_of(answer: Result<&Answer, &Problem>) -> Option<(Ending, Option<&'static str>)> {
     match answer {
         Ok(Answer::Result { facts, .. }) if facts.is_error => Some((Ending::ToolError, None)),
         Ok(Answer::Result { .. } | Answer::Stream { .. }) => Some((Ending::Done, None)),

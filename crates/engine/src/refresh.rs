@@ -41,11 +41,6 @@ impl Engine {
             |server: &&Arc<Supervised>| asked == Asked::All || server.state() == ServerState::Connected;
         running.filter(wanted).cloned().collect()
     }
-
-    /// Whether a variable that holds a credential is set for the gateway. What it holds is not told.
-    pub fn credential_is_set(&self, name: &str) -> bool {
-        self.host_variable(name).is_some_and(|value| !value.is_empty())
-    }
 }
 
 async fn listed(server: Arc<Supervised>) -> (ServerName, ServerState) {

@@ -274,7 +274,9 @@ impl Run {
     }
 
     fn note_health(&self, answer: &Result<Answer, Problem>) {
-        let (Some(sent), Some((ending, error_code))) = (&self.sent, ending_of(answer)) else { return };
+        let (Some(sent), Some((ending, error_code))) = (&self.sent, ending_of(answer.as_ref())) else {
+            return;
+        };
         let took = sent.at.elapsed();
         let (tool, persona) = (&*sent.tool, sent.caller.persona_name());
         let health = self.engine.health();

@@ -92,13 +92,18 @@ impl Window {
 
     /// The rate of success alone, for those who sort and filter; nothing without calls.
     pub fn success_rate(&self, subject: Subject, now_ms: i64) -> Option<f64> {
+        self.record_of(subject, now_ms).map(|(_, rate)| rate)
+    }
+
+    /// How many calls the window shows, and the rate of success; nothing without calls.
+    pub fn record_of(&self, subject: Subject, now_ms: i64) -> Option<(u32, f64)> {
         let recent = self.ring.iter().filter(|call| now_ms.saturating_sub(call.at_ms) <= SPAN_MS);
         let (mut calls, mut good) = (0_u32, 0_u32);
         for call in recent {
             calls += 1;
             good += u32::from(subject.is_success(call.ending));
         }
-        (calls > 0).then(|| f64::from(good) / f64::from(calls))
+        (calls > 0).then(|| (calls, f64::from(good) / f64::from(calls)))
     }
 }
 

@@ -239,20 +239,16 @@ impl Engine {
                 Ok(Answer::Error(error)) if error.code != INVALID_PARAMS => ProviderFault::Rpc(error),
                 Ok(answer) => {
                     trial.succeeded();
-                    let answer = Ok(answer);
-                    self.note_attempt(call, one, &answer, began);
-                    return match answer {
-                        Ok(answer) => Tried::Served(answer),
-                        Err(problem) => Tried::Failed(ProviderFault::Other(problem)),
-                    };
+                    self.note_attempt(call, one, Ok(&answer), began);
+                    return Tried::Served(answer);
                 }
                 Err(fault) => fault,
             };
             let told = fault.problem(&one.spec.id);
+            self.note_attempt(call, one, Err(&told), began);
             let failed =
                 Undelivered::then(effort.failed.take(), one.spec.id.clone(), told, fault.sent(), began);
             effort.failed = Some(failed);
-            self.note_attempt(call, one, &Err(fault.problem(&one.spec.id)), began);
             match fault.is_the_providers() {
                 true => trial.failed(self.routing().now_ms()),
                 false => drop(trial),
@@ -273,7 +269,7 @@ impl Engine {
     }
 
     /// Notes how a provider did, for its health.
-    fn note_attempt(&self, call: &Sealed, one: &Instance, answer: &Result<Answer, Problem>, began: Instant) {
+    fn note_attempt(&self, call: &Sealed, one: &Instance, answer: Result<&Answer, &Problem>, began: Instant) {
         let Some((ending, error_code)) = ending_of(answer) else { return };
         let provider = instance_key(call.tool(), &one.spec.id);
         let took = began.elapsed();

@@ -178,6 +178,11 @@ pub(crate) enum Watching {
 }
 
 impl Engine {
+    /// Whether a variable is set for the gateway, by the environment or the file of `env_file`. What it holds is not told.
+    pub fn has_variable(&self, name: &str) -> bool {
+        self.manifests().variables.contains(name)
+    }
+
     /// The variables that a provider cannot do without and that are not set. What they hold, nobody here knows.
     pub(crate) fn missing(&self, terms: &ToolTerms, one: &Instance) -> Vec<String> {
         let hints = [terms.auth.as_ref(), one.spec.auth.as_ref()];
@@ -186,11 +191,8 @@ impl Engine {
         if needed.peek().is_none() {
             return Vec::new();
         }
-        let manifests = self.manifests();
-        let mut missing: Vec<String> = needed
-            .filter(|env| !manifests.variables.contains(&env.name))
-            .map(|env| env.name.clone())
-            .collect();
+        let mut missing: Vec<String> =
+            needed.filter(|env| !self.has_variable(&env.name)).map(|env| env.name.clone()).collect();
         missing.dedup();
         missing
     }

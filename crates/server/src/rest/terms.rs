@@ -90,8 +90,7 @@ impl TermsView {
     /// What this caller may know of a tool's terms.
     pub fn of(engine: &Engine, tool: &Tool, caller: &Caller, detail: Detail) -> Self {
         let terms = &tool.terms;
-        let said = engine.manifests();
-        let is_set = |name: &str| said.variables.contains(name) || engine.credential_is_set(name);
+        let is_set = |name: &str| engine.has_variable(name);
         let is_keeper = caller.admin == Admin::Yes;
         let auth = terms.auth.as_ref();
         let full = detail == Detail::Full;

@@ -97,11 +97,9 @@ pub fn page(rest: &Rest, catalog: &Catalog, callers: &[Arc<Caller>], narrowing: 
     let record = |tool: &Tool| record(engine, tool);
     let lens = Lens { record: &record, sees: &sees };
     let found = narrowing.query.page(catalog.roll(callers), &lens);
-    let seen_by = |tool: &Tool| {
-        let mut callers = callers.iter();
-        let first = callers.clone().next();
-        callers.find(|caller| on_tool(caller, tool) == Permission::Granted).or(first)
-    };
+    // What may be told of a tool goes by the view that it is seen through.
+    let may_use = |caller: &&Arc<Caller>, tool: &Tool| on_tool(caller, tool) == Permission::Granted;
+    let seen_by = |tool: &Tool| callers.iter().find(|caller| may_use(caller, tool));
     let show = |tool: &Arc<Tool>| seen_by(tool).map(|caller| view(engine, tool, narrowing.detail, caller));
     let tools: Vec<ToolView> = found.tools.into_iter().filter_map(show).collect();
     let next_cursor = found.next.as_ref().map(Cursor::write);
@@ -111,7 +109,7 @@ pub fn page(rest: &Rest, catalog: &Catalog, callers: &[Arc<Caller>], narrowing: 
 /// How a tool did lately.
 fn record(engine: &Engine, tool: &Tool) -> Option<Record> {
     let (calls, success_rate) = engine.health().record_of(tool)?;
-    Some(Record { calls, success_rate })
+    Some(Record { calls: calls.into(), success_rate })
 }
 
 fn sees<'a>(catalog: &'a Catalog, callers: &'a [Arc<Caller>]) -> impl Fn(&ServerName) -> bool + 'a {
