@@ -18,6 +18,7 @@ pub mod file;
 pub mod health;
 pub mod held;
 pub mod json;
+pub mod lint;
 pub mod manifest;
 pub mod names;
 pub mod outcome;
