@@ -37,4 +37,5 @@ pub mod secret;
 pub mod server;
 pub mod token;
 pub mod trace;
+pub mod weigh;
 pub mod words;
