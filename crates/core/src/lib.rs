@@ -13,6 +13,7 @@ pub mod cursor;
 pub mod dead_letter;
 pub mod effects;
 pub mod event;
+pub mod exposure;
 pub mod fault;
 pub mod file;
 pub mod health;
