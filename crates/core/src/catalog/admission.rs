@@ -272,6 +272,7 @@ fn write_tools(
                 effect: OnceLock::new(),
                 digest: OnceLock::new(),
                 schema: OnceLock::new(),
+                cost: OnceLock::new(),
             })
         })
         .collect();

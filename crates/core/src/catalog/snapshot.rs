@@ -6,8 +6,10 @@ use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
 use super::roll::Roll;
 use super::tool::{Offer, Tool};
+use super::views::Views;
 use crate::caller::Caller;
 use crate::compliance::{Meeting, meet};
+use crate::exposure::meta::is_meta;
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::permission::{Extent, Permission, extent, on_offer, on_server, on_tool, tools_extent};
@@ -34,6 +36,7 @@ pub struct Catalog {
     told: Mutex<HashMap<String, RawJson>>,
     roll: Roll,
     search: OnceLock<Index>,
+    views: Views,
 }
 
 impl Catalog {
@@ -50,6 +53,7 @@ impl Catalog {
             told: Mutex::default(),
             roll: Roll::default(),
             search: OnceLock::new(),
+            views: Views::default(),
         }
     }
 
@@ -120,6 +124,10 @@ impl Catalog {
     /// What tells this caller's view of the catalog from others', within one revision.
     pub fn view_key(&self, caller: &Caller) -> String {
         self.view_of(caller)
+    }
+
+    pub(super) fn views(&self) -> &Views {
+        &self.views
     }
 
     /// Finds a prompt by its exposed name, or by its own when only one server has it.
@@ -299,6 +307,11 @@ fn text_of<'a>(
     seen: &mut HashSet<&'a str>,
 ) -> Bytes {
     let offers = match kind {
+        // The meta tools are for those who are not shown all others.
+        ListKind::Tools if server.entry.is_own() => {
+            let listed = server.tools.iter().filter(|tool| !is_meta(tool));
+            return joined(listed.map(|tool| tool.definition.as_bytes()));
+        }
         ListKind::Tools if tools_extent(caller, server) == Extent::Whole => {
             return server.tools_text.clone();
         }
