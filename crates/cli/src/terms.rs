@@ -68,6 +68,8 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
         },
         sampler: sampler(settings)?,
         routing: routing(settings)?,
+        summary_description_limit: usize::try_from(settings.exposure.summary_description_limit)
+            .unwrap_or(usize::MAX),
     })
 }
 

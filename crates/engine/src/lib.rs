@@ -34,6 +34,7 @@ mod run;
 pub mod sampling;
 mod shape;
 mod shelf;
+pub mod shown;
 mod spending;
 pub mod state;
 mod subscriptions;

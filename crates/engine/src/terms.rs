@@ -29,6 +29,8 @@ pub struct Terms {
     pub sampler: Option<Arc<Sampler>>,
     /// How calls are routed, tried again and bounded.
     pub routing: RoutingTerms,
+    /// How many characters of a description a summary has.
+    pub summary_description_limit: usize,
 }
 
 /// What becomes of results.
@@ -91,6 +93,7 @@ impl Default for Terms {
             letters: LetterTerms::default(),
             sampler: None,
             routing: RoutingTerms::default(),
+            summary_description_limit: 100,
         }
     }
 }

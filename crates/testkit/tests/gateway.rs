@@ -82,6 +82,8 @@ mod sampling;
 mod scene;
 #[path = "gateway/spoofing.rs"]
 mod spoofing;
+#[path = "gateway/stats.rs"]
+mod stats;
 #[path = "gateway/stdio.rs"]
 mod stdio;
 #[path = "gateway/surface.rs"]

@@ -274,7 +274,11 @@ async fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -
         return Err(invalid("`cursor` was not handed out by this gateway"));
     }
     door.engine.gathered(&client.caller).await;
-    Ok(Begun::Ready(Reply::List(door.engine.catalog().list(kind, &client.caller))))
+    let list = door.engine.catalog().list(kind, &client.caller);
+    if kind == ListKind::Tools {
+        door.engine.shown().listed(&client.caller, &client.facts, &list);
+    }
+    Ok(Begun::Ready(Reply::List(list)))
 }
 
 /// What the gateway can do for its clients.
