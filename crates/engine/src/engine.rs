@@ -4,6 +4,7 @@ use crate::cached;
 use crate::changes::Change;
 use crate::dead_letters::LetterRoom;
 use crate::events::Events;
+use crate::exposure::SurfaceTally;
 use crate::files::{FileRoom, Files, Grant};
 use crate::health::Health;
 use crate::keeper::{CatalogKeeper, Part};
@@ -116,6 +117,7 @@ pub struct Engine {
     pub(crate) tracing: Tracing,
     started: Instant,
     own_seats: Seats,
+    surface_tally: SurfaceTally,
     /// One reload at a time.
     applying: Mutex<()>,
 }
@@ -195,6 +197,7 @@ impl Engine {
             shown: Shown::default(),
             subscriptions: Subscriptions::default(),
             own_seats: Seats::default(),
+            surface_tally: SurfaceTally::default(),
             applying: Mutex::new(()),
         });
         tokio::spawn(CatalogKeeper::new(Arc::downgrade(&engine)).run(inbox));
@@ -434,6 +437,8 @@ impl Engine {
     /// Puts other terms in force, for every call from now on.
     pub fn set_terms(&self, terms: Terms) {
         self.terms.store(Arc::new(terms));
+        // Clients may be shown more or less now; each stream looks at its own list.
+        self.announce(Change::List(ListKind::Tools));
     }
 
     /// Says who knows users that are not there. The first one stands.
@@ -443,6 +448,11 @@ impl Engine {
 
     pub(crate) fn roster(&self) -> Option<Arc<dyn Roster>> {
         self.roster.get().and_then(Weak::upgrade)
+    }
+
+    /// How often what clients are shown has changed.
+    pub fn surface_tally(&self) -> &SurfaceTally {
+        &self.surface_tally
     }
 
     pub(crate) fn own_seats(&self) -> &Seats {

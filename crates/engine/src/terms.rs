@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Policy;
 use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::exposure;
 use toolbooth_core::result::Budget;
 
 /// What the configuration says about judging and asking. A reload replaces it whole.
@@ -29,8 +30,8 @@ pub struct Terms {
     pub sampler: Option<Arc<Sampler>>,
     /// How calls are routed, tried again and bounded.
     pub routing: RoutingTerms,
-    /// How many characters of a description a summary has.
-    pub summary_description_limit: usize,
+    /// What clients are shown.
+    pub exposure: Arc<exposure::Terms>,
 }
 
 /// What becomes of results.
@@ -93,7 +94,7 @@ impl Default for Terms {
             letters: LetterTerms::default(),
             sampler: None,
             routing: RoutingTerms::default(),
-            summary_description_limit: 100,
+            exposure: Arc::default(),
         }
     }
 }

@@ -129,7 +129,7 @@ pub async fn stats(
         None => clients.first().and_then(|client| engine.shown().to(&caller.user, client)),
     };
     let catalog = engine.catalog_now();
-    let cut_at = engine.terms().summary_description_limit;
+    let cut_at = engine.terms().exposure.description_limit;
     let limit = limit.map_or(USUAL_TOOLS, |limit| usize::try_from(limit).unwrap_or(MAX_TOOLS).min(MAX_TOOLS));
     let whose = caller.clone();
     // Away from the threads that answer: somebody may have ten thousand tools.
