@@ -321,6 +321,11 @@ impl Engine {
         self.catalog.load()
     }
 
+    /// The same for those who keep it while they wait for something.
+    pub fn catalog_now(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
     pub(crate) fn newcomers(&self) -> &Arc<Newcomers> {
         &self.newcomers
     }

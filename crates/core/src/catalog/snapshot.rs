@@ -13,10 +13,11 @@ use crate::exposure::meta::is_meta;
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::permission::{Extent, Permission, extent, on_offer, on_server, on_tool, tools_extent};
+use crate::search::{Hit, Index, Likeness, Query};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// How many views' lists are kept; beyond that the cache starts anew.
 const MAX_VIEWS: usize = 256;
@@ -34,6 +35,7 @@ pub struct Catalog {
     lists: Mutex<HashMap<(ListKind, String), Arc<ListBytes>>>,
     told: Mutex<HashMap<String, RawJson>>,
     roll: Roll,
+    search: OnceLock<Index>,
     views: Views,
 }
 
@@ -50,6 +52,7 @@ impl Catalog {
             lists: Mutex::default(),
             told: Mutex::default(),
             roll: Roll::default(),
+            search: OnceLock::new(),
             views: Views::default(),
         }
     }
@@ -98,6 +101,24 @@ impl Catalog {
             }
             tools.get(usize::try_from(next).ok()?)
         })
+    }
+
+    /// The tools this caller may use that fit a query best, best first. Others are as if they did not exist: they
+    /// do not even change the order.
+    pub fn search(&self, caller: &Caller, query: &Query) -> Vec<Hit> {
+        self.search_by(caller, query, Index::table())
+    }
+
+    /// The same, with somebody else's word on how like tools are to texts.
+    pub fn search_by(&self, caller: &Caller, query: &Query, likeness: &dyn Likeness) -> Vec<Hit> {
+        let index = self.search_index();
+        let view = index.view(self.view_of(caller), |tool| granted(on_tool(caller, tool)));
+        index.search(&view, query, likeness)
+    }
+
+    /// The search index, made when somebody first asks. Servers that are as they were are not read again.
+    pub fn search_index(&self) -> &Index {
+        self.search.get_or_init(|| Index::of(self.servers.values()))
     }
 
     /// What tells this caller's view of the catalog from others', within one revision.

@@ -4,10 +4,12 @@
 //! ranks of the vocabulary (`vocabulary`), which is read where it lies in the binary: counting puts nothing on
 //! the heap that lasts. Text is only text: what looks like a control token is counted as it is written.
 
+mod cost;
 mod merge;
 mod pieces;
 mod vocabulary;
 
+pub use cost::{definition, shown};
 pub use vocabulary::{PackError, pack};
 
 use merge::Merger;

@@ -76,10 +76,11 @@ async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         render::complain(&absent);
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["TOOL", "DESCRIPTION"]);
+    let mut table = Table::new(&["TOOL", "TOKENS", "DESCRIPTION"]).numbers(1);
     for tool in &tools {
         let text = |key: &str| tool[key].as_str().unwrap_or_default();
-        table.row([Cell::toned(text("name"), Tone::Strong), text("description").into()]);
+        let cost = tool["token_cost"].as_u64().map(|tokens| tokens.to_string()).unwrap_or_default();
+        table.row([Cell::toned(text("name"), Tone::Strong), cost.into(), text("description").into()]);
     }
     render::print(&table.draw(Paint::stdout()));
     if more.is_some() {
