@@ -109,9 +109,7 @@ fn dressed<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, RawJson> {
 /// declares are shown beside the others. The gateway itself goes by the schema as it was.
 fn plain(schema: &RawJson) -> Option<RawJson> {
     let [dialect, any, one, all, properties] = schema.pick(["$schema", "anyOf", "oneOf", "allOf", "properties"]);
-    if dialect.or(any).or(one).or(all).is_none() {
-        return None;
-    }
+    dialect.or(any).or(one).or(all)?;
     let without = edit_object(schema, |key, _| match key {
         "$schema" => Edit::Drop,
         key if COMBINED.contains(&key) => Edit::Drop,
