@@ -11,7 +11,7 @@ mod statistics;
 mod vocabulary;
 
 pub use cost::{definition, shown};
-pub use statistics::{Statistics, Weight, summary};
+pub use statistics::{Statistics, Weight};
 pub use vocabulary::{PackError, pack};
 
 use merge::Merger;

@@ -1,9 +1,9 @@
 //! Context statistics: what a caller's tools cost a model in full, as summaries, and as a client was sent them.
 
-use super::{definition, tokens};
+use super::definition;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, ListBytes, Lookup, Tool};
-use crate::json::{ObjectWriter, RawJson};
+use crate::exposure::{meta, summary};
 use crate::names::ServerName;
 use crate::permission::{Permission, on_tool};
 use std::collections::BTreeMap;
@@ -68,13 +68,8 @@ impl Statistics {
             if on_tool(caller, tool) != Permission::Granted || (tool.server.is_own() && !has_others) {
                 continue;
             }
-            let full = u64::from(tool.token_cost());
-            let weight = Weight {
-                tools: 1,
-                full,
-                summary: if tool.server.is_own() { full } else { u64::from(summary(tool, limit)) },
-                sent: sent.get(&*tool.exposed).copied().unwrap_or(0),
-            };
+            let sent = sent.get(&*tool.exposed).copied().unwrap_or(0);
+            let Some(weight) = weigh(tool, sent, limit) else { continue };
             statistics.total.add(weight);
             statistics.servers.entry(tool.server.name.clone()).or_default().add(weight);
             statistics.tools.push((tool.clone(), weight));
@@ -83,14 +78,16 @@ impl Statistics {
     }
 }
 
-/// The tokens of a tool's name and the start of its description.
-pub fn summary(tool: &Tool, limit: usize) -> u32 {
-    let mut writer = ObjectWriter::with_capacity(tool.exposed.len() + limit + 32);
-    writer.text("name", &tool.exposed);
-    if let Some(description) = tool.description() {
-        let start: String = description.chars().take(limit).collect();
-        writer.text("description", &start);
+/// A tool in each form; nothing of a meta tool that the client was not sent.
+fn weigh(tool: &Tool, sent: u64, limit: usize) -> Option<Weight> {
+    // Whoever is shown everything needs none of them.
+    if meta::is_meta(tool) {
+        return (sent > 0).then_some(Weight { sent, ..Weight::default() });
     }
-    let text: RawJson = writer.finish();
-    tokens(text.as_str())
+    let full = u64::from(tool.token_cost());
+    let short = match tool.server.is_own() {
+        true => full,
+        false => u64::from(definition(&summary(tool, &tool.exposed, limit))),
+    };
+    Some(Weight { tools: 1, full, summary: short, sent })
 }

@@ -13,6 +13,7 @@ use toolbooth_core::fault::Fault;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::permission::{Permission, on_server};
 use toolbooth_core::search::{Hit, MAX_HITS, Pattern, Query, QueryError};
+use toolbooth_core::weigh;
 use toolbooth_upstream::ServerState;
 
 #[derive(Debug, Deserialize)]
@@ -40,6 +41,8 @@ impl Engine {
         let hits: Vec<AnswerHit<'_>> =
             found.iter().map(|hit| AnswerHit { tool: &hit.tool, score: hit.score }).collect();
         let answer = search_answer(&hits, &notes, terms.answer_tokens);
+        let names: Vec<&str> = found.iter().map(|hit| &*hit.tool.exposed).collect();
+        self.note_loaded(call.caller(), call.client(), &names, weigh::tokens(&answer.text));
         let views: Vec<_> = found
             .iter()
             .map(|hit| {
@@ -76,7 +79,9 @@ impl Engine {
                 }
                 // One that nobody has asked for yet connects when it is called.
                 ServerState::Connected | ServerState::Disconnected | ServerState::Connecting => {}
-                state if is_of_hit() => notes.push(format!("`{name}` cannot be reached now ({})", state.as_str())),
+                state if is_of_hit() => {
+                    notes.push(format!("`{name}` cannot be reached now ({})", state.as_str()))
+                }
                 _ => {}
             }
         }

@@ -121,6 +121,34 @@ async fn statistics_tell_what_the_client_was_sent() {
 }
 
 #[tokio::test]
+async fn what_is_searched_for_is_counted_beside_what_was_sent() {
+    let upstream = Upstream::start(Era::Modern).await;
+    let many: Value = (0..60).map(|place| definition(&format!("tool_{place}"), place % 3)).collect();
+    upstream.list(many.to_string());
+    let settings = json!({ "exposure": { "mode": "search" } });
+    let home = Home::with_settings(settings, &[("up", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["up"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    client.list_text("tools/list").await;
+    let number = |stats: &Value, key: &str| stats[key].as_i64().unwrap_or_else(|| panic!("no {key} in {stats}"));
+    let (_, listed) = stats(&gateway.http(), "?limit=0").await;
+    assert!(number(&listed, "sent") > 0 && number(&listed, "sent") * 5 < number(&listed, "full"), "{listed}");
+    assert!(number(&listed, "summary") < number(&listed, "full"), "{listed}");
+    assert_eq!(number(&listed, "saved"), number(&listed, "full") - number(&listed, "sent"));
+    assert_eq!((&listed["loaded"]["answers"], &listed["dearest"]), (&json!(0), &json!([])));
+
+    client.call("mcp_tool_search", json!({ "query": "tool_7" })).await;
+    client.call("mcp_tool_describe", json!({ "name": "up_tool_7" })).await;
+    let (_, searched) = stats(&gateway.http(), "?limit=1000").await;
+    let loaded = &searched["loaded"];
+    assert_eq!(loaded["answers"], 2, "{loaded}");
+    assert_eq!(number(&searched, "saved_net"), number(&searched, "saved") - number(loaded, "tokens"));
+    let seven = searched["dearest"].as_array().unwrap().iter().find(|tool| tool["name"] == "up_tool_7").unwrap();
+    assert_eq!((&seven["loaded"], &seven["sent"]), (&json!(2), &json!(0)), "{seven}");
+}
+
+#[tokio::test]
 async fn nobody_is_told_of_anothers_clients() {
     let home = Home::new(&[]);
     let (ann, _) = make_token(&home, None, "ann", &[]);
