@@ -18,6 +18,7 @@ use crate::record::Tally;
 use crate::roster::Roster;
 use crate::routing::{Routing, keyed};
 use crate::run::CallIds;
+use crate::shown::Shown;
 use crate::state::States;
 use crate::subscriptions::Subscriptions;
 use crate::terms::Terms;
@@ -110,6 +111,7 @@ pub struct Engine {
     parking: ParkingLot,
     letters: LetterRoom,
     health: Health,
+    shown: Shown,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) events: Arc<Events>,
     pub(crate) tracing: Tracing,
@@ -192,6 +194,7 @@ impl Engine {
             parking: ParkingLot::default(),
             letters,
             health,
+            shown: Shown::default(),
             subscriptions: Subscriptions::default(),
             own_seats: Seats::default(),
             surface_tally: SurfaceTally::default(),
@@ -415,6 +418,11 @@ impl Engine {
     /// How calls ended lately, by tool and by provider.
     pub fn health(&self) -> &Health {
         &self.health
+    }
+
+    /// What clients were shown of the catalog.
+    pub fn shown(&self) -> &Shown {
+        &self.shown
     }
 
     pub(crate) fn letters(&self) -> &LetterRoom {

@@ -35,6 +35,7 @@ mod run;
 pub mod sampling;
 mod shape;
 mod shelf;
+pub mod shown;
 mod spending;
 pub mod state;
 mod subscriptions;

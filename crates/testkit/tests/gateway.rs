@@ -16,6 +16,8 @@ mod arguments;
 mod callers;
 #[path = "gateway/catalogues.rs"]
 mod catalogues;
+#[path = "gateway/chaos.rs"]
+mod chaos;
 #[path = "gateway/cold.rs"]
 mod cold;
 #[path = "gateway/crowd.rs"]
@@ -84,6 +86,8 @@ mod sampling;
 mod scene;
 #[path = "gateway/spoofing.rs"]
 mod spoofing;
+#[path = "gateway/stats.rs"]
+mod stats;
 #[path = "gateway/stdio.rs"]
 mod stdio;
 #[path = "gateway/surface.rs"]

@@ -7,6 +7,7 @@ use super::{Mode, meta};
 use crate::caller::Caller;
 use crate::catalog::{Catalog, Naming, Tool};
 use crate::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
+use crate::weigh;
 use std::borrow::Cow;
 
 /// What may not stand at the top of a plain schema.
@@ -52,7 +53,9 @@ impl Shape<'_> {
                 let name = name_for(tool, &self.dialect);
                 Some(Cow::Owned(summary(tool, &name, self.terms.description_limit)))
             }
-            Mode::Search if loaded.contains(&tool.exposed) || is_pinned() => Some(dressed(tool, &self.dialect)),
+            Mode::Search if loaded.contains(&tool.exposed) || is_pinned() => {
+                Some(dressed(tool, &self.dialect))
+            }
             Mode::Search => None,
         }
     }
@@ -107,10 +110,9 @@ fn dressed<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, RawJson> {
 /// A schema without what may not stand at its top; nothing where it has none of that. Arguments that only a branch
 /// declares are shown beside the others. The gateway itself goes by the schema as it was.
 fn plain(schema: &RawJson) -> Option<RawJson> {
-    let [dialect, any, one, all, properties] = schema.pick(["$schema", "anyOf", "oneOf", "allOf", "properties"]);
-    if dialect.or(any).or(one).or(all).is_none() {
-        return None;
-    }
+    let [dialect, any, one, all, properties] =
+        schema.pick(["$schema", "anyOf", "oneOf", "allOf", "properties"]);
+    dialect.or(any).or(one).or(all)?;
     let without = edit_object(schema, |key, _| match key {
         "$schema" => Edit::Drop,
         key if COMBINED.contains(&key) => Edit::Drop,
@@ -118,7 +120,8 @@ fn plain(schema: &RawJson) -> Option<RawJson> {
     });
     let without = without.ok()?;
     let mut gathered = properties.map_or_else(RawJson::empty_object, |properties| schema.share(properties));
-    let branches = [any, one, all].into_iter().flatten().filter_map(|list| schema.share(list).elements().ok());
+    let branches =
+        [any, one, all].into_iter().flatten().filter_map(|list| schema.share(list).elements().ok());
     for branch in branches.flatten().take(MAX_BRANCHES) {
         for declared in branch.member("properties").and_then(|all| all.members().ok()).unwrap_or_default() {
             if gathered.member(&declared.key).is_none() {
@@ -155,8 +158,11 @@ impl Weights {
         let own = catalog.visible(caller).filter(|server| server.entry.is_own()).flat_map(|part| &part.tools);
         for tool in own.chain(catalog.tools(caller)) {
             let weight = |mode| {
-                let entry = shape(mode).entry(tool, &[]);
-                entry.map_or(0, |entry| u64::from(tokens(entry.as_str())))
+                // Counted like a tool's own cost, which is known: what models are shown of a definition.
+                u64::from(shape(mode).entry(tool, &[]).map_or(0, |entry| match entry {
+                    Cow::Borrowed(_) => tool.token_cost(),
+                    Cow::Owned(entry) => weigh::definition(&entry),
+                }))
             };
             weights.full += weight(Mode::Full);
             weights.summary += weight(Mode::Summary);
@@ -168,30 +174,17 @@ impl Weights {
 
 /// How much of a caller's tools fits into the budget; looks at no more of them than it must.
 pub(crate) fn size(catalog: &Catalog, caller: &Caller, terms: &Terms) -> Size {
-    let fits = |text: &dyn Fn(&Tool) -> Cow<'_, RawJson>| {
-        let left = catalog.tools(caller).try_fold(terms.tool_tokens, |left, tool| {
-            let text = text(tool);
-            within(text.as_str(), left).map(|tokens| left.saturating_sub(tokens))
-        });
-        left.is_some()
+    let fits = |cost: &dyn Fn(&Tool) -> u32| {
+        let mut tools = catalog.tools(caller);
+        tools.try_fold(terms.tool_tokens, |left, tool| left.checked_sub(cost(tool))).is_some()
     };
-    if fits(&|tool| Cow::Owned(tool.definition.clone())) {
+    if fits(&Tool::token_cost) {
         return Size::Small;
     }
-    match fits(&|tool| Cow::Owned(summary(tool, &tool.exposed, terms.description_limit))) {
+    match fits(&|tool| weigh::definition(&summary(tool, &tool.exposed, terms.description_limit))) {
         true => Size::Middling,
         false => Size::Large,
     }
-}
-
-/// Tokens of a text, if they are no more than so many.
-pub(super) fn within(text: &str, most: u32) -> Option<u32> {
-    Some(tokens(text)).filter(|tokens| *tokens <= most)
-}
-
-/// Tokens of a text.
-pub(super) fn tokens(text: &str) -> u32 {
-    u32::try_from(text.len().div_ceil(4)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -208,7 +201,10 @@ mod tests {
 
     #[test]
     fn a_summary_has_a_name_a_start_and_the_smallest_schema() {
-        let tool = tool("a", r#"{"name":"srv_a","description":"Größer als früher.","inputSchema":{"type":"object","properties":{"x":{}}},"annotations":{}}"#);
+        let tool = tool(
+            "a",
+            r#"{"name":"srv_a","description":"Größer als früher.","inputSchema":{"type":"object","properties":{"x":{}}},"annotations":{}}"#,
+        );
         assert_eq!(
             summary(&tool, "srv_a", 7).as_str(),
             r#"{"name":"srv_a","description":"Größer…","inputSchema":{"type":"object"}}"#

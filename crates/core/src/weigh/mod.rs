@@ -7,9 +7,11 @@
 mod cost;
 mod merge;
 mod pieces;
+mod statistics;
 mod vocabulary;
 
 pub use cost::{definition, shown};
+pub use statistics::{Statistics, Weight};
 pub use vocabulary::{PackError, pack};
 
 use merge::Merger;

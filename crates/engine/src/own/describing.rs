@@ -10,6 +10,7 @@ use toolbooth_core::call::Sealed;
 use toolbooth_core::catalog::{Lookup, Tool};
 use toolbooth_core::exposure::{cut, meta};
 use toolbooth_core::json::RawJson;
+use toolbooth_core::weigh;
 
 /// Tools on one page.
 const PAGE: usize = 50;
@@ -37,7 +38,8 @@ impl Engine {
         let Page { server, cursor } = call.arguments().read().map_err(|error| error.to_string())?;
         let catalog = self.catalog();
         let caller = call.caller();
-        let of_server = |tool: &&Arc<Tool>| server.as_deref().is_none_or(|name| tool.server.name.as_str() == name);
+        let of_server =
+            |tool: &&Arc<Tool>| server.as_deref().is_none_or(|name| tool.server.name.as_str() == name);
         let mut tools: Vec<&Arc<Tool>> = catalog.tools(caller).filter(of_server).collect();
         if let Some(server) = server.as_deref().filter(|_| tools.is_empty()) {
             return Err(format!("there is no server `{}` with tools for you", cut(server, SHORT)));
@@ -62,8 +64,10 @@ impl Engine {
             }
             None => format!("[{total} tools; this is the end]"),
         });
+        let text = lines.join("\n");
+        self.note_loaded(caller, call.client(), &[], weigh::tokens(&text));
         let about = json!({ "tools": page.len(), "total": total, "next_cursor": next });
-        Ok((vec![text_block(&lines.join("\n"))], RawJson::from_value(&about)))
+        Ok((vec![text_block(&text)], RawJson::from_value(&about)))
     }
 
     /// One definition, whole.
@@ -83,6 +87,7 @@ impl Engine {
             }
         };
         self.load(call.caller(), call.client(), std::iter::once(tool));
+        self.note_loaded(call.caller(), call.client(), &[&*tool.exposed], tool.token_cost());
         let about = json!({ "name": tool.exposed, "server": tool.server.name.as_str() });
         Ok((vec![text_block(tool.definition.as_str())], RawJson::from_value(&about)))
     }

@@ -25,6 +25,7 @@ mod plans;
 mod problem;
 mod registry;
 mod servers;
+mod stats;
 mod terms;
 mod tokens;
 mod tools;
@@ -94,6 +95,7 @@ const KNOWN: &[Endpoint] = endpoints![
     registry::show,
     registry::refresh,
     registry::personas,
+    stats::stats,
     approvals::list,
     approvals::show,
     approvals::approve,

@@ -46,7 +46,8 @@ impl From<Problem> for ProblemDocument {
                 | "plan.no-such-step"
                 | "consent.unknown"
                 | "file.unknown"
-                | "dead-letter.unknown",
+                | "dead-letter.unknown"
+                | "stats.unknown-client",
                 _,
             ) => StatusCode::NOT_FOUND,
             ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {

@@ -1,6 +1,7 @@
 //! `toolbooth tools`: what the servers offer.
 
 mod filter;
+mod stats;
 
 use super::in_runtime;
 use crate::arguments::Global;
@@ -36,6 +37,8 @@ enum Action {
     List(Box<Filter>),
     /// Show one tool, its arguments and how to call it.
     Show { name: String },
+    /// Show what tools take of a model's context: in full, as summaries, and as a client was sent them.
+    Stats(stats::StatsArguments),
 }
 
 /// Runs `toolbooth tools`.
@@ -45,6 +48,7 @@ pub fn run(global: &Global, what: ToolsArguments) -> Outcome {
         let outcome = match what.action.unwrap_or(Action::List(Box::new(what.filter))) {
             Action::List(filter) => list(&reach, global, &filter).await,
             Action::Show { name } => show(&reach, global, &name).await,
+            Action::Stats(what) => stats::run(&reach, global, &what).await,
         };
         reach.close().await;
         outcome

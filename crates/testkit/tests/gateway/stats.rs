@@ -1,0 +1,172 @@
+//! Context statistics through the real binary: what tools cost, what clients were sent, and who may know.
+
+use crate::known::{bearer, make_token, read, run};
+use hyper::Method;
+use serde_json::{Value, json};
+use toolbooth_core::weigh;
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::{Client, Gateway, Home, Http, Upstream};
+
+const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
+
+/// A definition with words in it that cost something, and parts that no model is shown.
+fn definition(name: &str, place: usize) -> Value {
+    json!({
+        "name": name,
+        "title": "Not shown to models",
+        "description": format!("The tool {name} does its work. ").repeat(place * 10 + 1),
+        "inputSchema": { "type": "object", "properties": { "path": { "type": "string", "description": "Größe — wo?" } } },
+        "annotations": { "readOnlyHint": true },
+    })
+}
+
+fn tools() -> Value {
+    NAMES.iter().enumerate().map(|(place, name)| definition(name, place)).collect()
+}
+
+/// What a model is shown of a tool, counted here.
+fn cost(place: usize) -> u64 {
+    let told = definition(NAMES[place], place);
+    let shown = json!({
+        "name": format!("up_{}", NAMES[place]),
+        "description": told["description"],
+        "inputSchema": told["inputSchema"],
+    });
+    u64::from(weigh::tokens(&shown.to_string()))
+}
+
+async fn world(settings: Value) -> (Home, Gateway, Upstream) {
+    let upstream = Upstream::start(Era::Modern).await;
+    upstream.list(tools().to_string());
+    let home = Home::with_settings(settings, &[("up", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["up"]).await;
+    (home, gateway, upstream)
+}
+
+async fn stats(http: &Http, query: &str) -> (u16, Value) {
+    let reply = http.send(Method::GET, &format!("/stats{query}"), &[], "").await;
+    (reply.status, reply.json().await)
+}
+
+#[tokio::test]
+async fn every_tool_says_what_it_costs_a_model() {
+    let (_home, gateway, _upstream) = world(json!({})).await;
+    let page =
+        gateway.http().send(Method::GET, "/tools?server=up&sort=-token_cost", &[], "").await.json().await;
+    let shown: Vec<(String, u64)> = page["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| (tool["tool"].as_str().unwrap().to_owned(), tool["token_cost"].as_u64().unwrap()))
+        .collect();
+    let expected: Vec<(String, u64)> =
+        (0..3).rev().map(|place| (NAMES[place].to_owned(), cost(place))).collect();
+    assert_eq!(shown, expected, "the dearest first");
+    let one = gateway.http().send(Method::GET, "/tools/up_beta", &[], "").await.json().await;
+    assert_eq!(one["token_cost"], cost(1));
+}
+
+#[tokio::test]
+async fn statistics_tell_what_the_client_was_sent() {
+    let (home, gateway, upstream) = world(json!({ "exposure": { "mode": "full" } })).await;
+    let (_, before) = stats(&gateway.http(), "").await;
+    assert_eq!(
+        (&before["client"], &before["sent"], &before["saved"]),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
+    assert_eq!(before["tokenizer"], "o200k_base");
+
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let listed: Value = serde_json::from_str(&client.list_text("tools/list").await).unwrap();
+    let (_, after) = stats(&gateway.http(), "?limit=2").await;
+    assert_eq!(after["sent"], after["full"], "everything was sent: {after}");
+    assert_eq!((&after["saved"], &after["saved_net"]), (&json!(0), &json!(0)));
+    assert_eq!(after["tools"], listed["tools"].as_array().unwrap().len(), "{after}");
+    assert!(after["summary"].as_u64() < after["full"].as_u64(), "{after}");
+    let up = after["servers"].as_array().unwrap().iter().find(|server| server["name"] == "up").unwrap();
+    let all: u64 = (0..3).map(cost).sum();
+    assert_eq!((&up["tools"], &up["full"], &up["sent"]), (&json!(3), &json!(all), &json!(all)));
+    let dearest: Vec<&str> =
+        after["dearest"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(dearest, ["up_gamma", "up_beta"]);
+
+    let name = after["client"].as_str().unwrap();
+    assert_eq!(after["clients"], json!([name]));
+    let (status, same) = stats(&gateway.http(), &format!("?client={name}")).await;
+    assert_eq!((status, &same["sent"]), (200, &after["sent"]));
+    let (status, refused) = stats(&gateway.http(), "?client=nobody").await;
+    assert_eq!((status, &refused["code"]), (404, &json!("stats.unknown-client")));
+    assert!(refused["hint"].as_str().unwrap().contains(name), "{refused}");
+
+    // The command says the same, to programs and to people.
+    let told = read(&run(&home, &["tools", "stats", "--json", "--client", name], None));
+    assert_eq!((&told["full"], &told["sent"]), (&after["full"], &after["sent"]));
+    let drawn = run(&home, &["tools", "stats"], None);
+    let drawn = String::from_utf8_lossy(&drawn.stdout);
+    assert!(
+        drawn.contains(&format!("{} tokens for", after["full"])) && drawn.contains("up_gamma"),
+        "{drawn}"
+    );
+
+    // What the client has is no longer what there is, and that is said.
+    upstream.list(json!([definition("alpha", 0)]).to_string());
+    gateway.http().send(Method::POST, "/registry/refresh", &[], "").await;
+    let (_, changed) = stats(&gateway.http(), "").await;
+    assert_eq!((&changed["client"], &changed["sent"]), (&json!(name), &Value::Null), "{changed}");
+    client.list_text("tools/list").await;
+    let (_, anew) = stats(&gateway.http(), "").await;
+    assert_eq!(anew["sent"], anew["full"], "{anew}");
+    assert!(anew["full"].as_u64() < after["full"].as_u64());
+}
+
+#[tokio::test]
+async fn what_is_searched_for_is_counted_beside_what_was_sent() {
+    let upstream = Upstream::start(Era::Modern).await;
+    let many: Value = (0..60).map(|place| definition(&format!("tool_{place}"), place % 3)).collect();
+    upstream.list(many.to_string());
+    let settings = json!({ "exposure": { "mode": "search" } });
+    let home = Home::with_settings(settings, &[("up", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["up"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    client.list_text("tools/list").await;
+    let number = |stats: &Value, key: &str| stats[key].as_i64().unwrap_or_else(|| panic!("no {key} in {stats}"));
+    let (_, listed) = stats(&gateway.http(), "?limit=0").await;
+    assert!(number(&listed, "sent") > 0 && number(&listed, "sent") * 5 < number(&listed, "full"), "{listed}");
+    assert!(number(&listed, "summary") < number(&listed, "full"), "{listed}");
+    assert_eq!(number(&listed, "saved"), number(&listed, "full") - number(&listed, "sent"));
+    assert_eq!((&listed["loaded"]["answers"], &listed["dearest"]), (&json!(0), &json!([])));
+
+    client.call("mcp_tool_search", json!({ "query": "tool_7" })).await;
+    client.call("mcp_tool_describe", json!({ "name": "up_tool_7" })).await;
+    let (_, searched) = stats(&gateway.http(), "?limit=1000").await;
+    let loaded = &searched["loaded"];
+    assert_eq!(loaded["answers"], 2, "{loaded}");
+    assert_eq!(number(&searched, "saved_net"), number(&searched, "saved") - number(loaded, "tokens"));
+    let seven = searched["dearest"].as_array().unwrap().iter().find(|tool| tool["name"] == "up_tool_7").unwrap();
+    assert_eq!((&seven["loaded"], &seven["sent"]), (&json!(2), &json!(0)), "{seven}");
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_anothers_clients() {
+    let home = Home::new(&[]);
+    let (ann, _) = make_token(&home, None, "ann", &[]);
+    let (bob, _) = make_token(&home, None, "bob", &[]);
+    let upstream = Upstream::start(Era::Legacy).await;
+    upstream.list(tools().to_string());
+    home.configure(json!({ "auth": { "mode": "token" } }), &[("up", upstream.entry())]);
+    let mut gateway = home.start().await;
+    gateway.showing = bearer(&ann);
+    let client = Client::known(Era::Legacy, gateway.address, "/mcp", &bearer(&ann)).await;
+    client.list_text("tools/list").await;
+    let (_, own) = stats(&gateway.http(), "").await;
+    let name = own["client"].as_str().unwrap();
+    let other = Http::new(gateway.address).sending(&bearer(&bob));
+    let (_, others) = stats(&other, "").await;
+    assert_eq!((&others["client"], &others["clients"]), (&Value::Null, &json!([])));
+    assert!(others["full"].as_u64() > Some(0), "what tools cost is no secret");
+    assert_eq!(stats(&other, &format!("?client={name}")).await.0, 404);
+    let (status, refused) = stats(&other, "?clint=x").await;
+    assert_eq!((status, &refused["code"]), (400, &json!("request.bad-query")));
+}

@@ -1,0 +1,73 @@
+//! What searching costs: the answers that a model would get, made by the product's own search.
+
+use super::catalogue::percentile;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::path::Path;
+use toolbooth_core::caller::Caller;
+use toolbooth_core::catalog::Catalog;
+use toolbooth_core::exposure::{AnswerHit, Terms, search_answer};
+use toolbooth_core::search::Query;
+use toolbooth_core::weigh;
+
+/// How many tools are asked for where there are no queries.
+const MADE: usize = 200;
+/// How many queries are asked.
+const MOST: usize = 1500;
+
+/// Tokens of answers, from small to large.
+pub struct Answers(Vec<u32>);
+
+impl Answers {
+    /// Asks all queries, and weighs the answers.
+    pub fn to(catalog: &Catalog, caller: &Caller, queries: &[String], terms: &Terms) -> Result<Self> {
+        let mut each = Vec::with_capacity(queries.len());
+        for text in queries.iter().take(MOST) {
+            let query = Query::checked(vec![text.clone()], None, terms.search_limit)?;
+            let found = catalog.search(caller, &query);
+            let hits: Vec<AnswerHit<'_>> =
+                found.iter().map(|hit| AnswerHit { tool: &hit.tool, score: hit.score }).collect();
+            each.push(weigh::tokens(&search_answer(&hits, &[], terms.answer_tokens).text));
+        }
+        each.sort_unstable();
+        Ok(Self(each))
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What an answer costs on average.
+    pub fn mean(&self) -> u64 {
+        let count = u64::try_from(self.0.len()).unwrap_or(u64::MAX).max(1);
+        (self.0.iter().map(|tokens| u64::from(*tokens)).sum::<u64>() + count / 2) / count
+    }
+
+    /// What so many percent of answers do not exceed.
+    pub fn percentile(&self, percent: usize) -> u32 {
+        percentile(&self.0, percent)
+    }
+}
+
+/// The queries of a file: lines of objects with a `query`.
+pub fn read(file: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let queries = lines.map(|line| {
+        let query: Value = serde_json::from_str(line)?;
+        Ok(query["query"].as_str().context("a line has no `query`")?.to_owned())
+    });
+    queries.collect()
+}
+
+/// Queries for a catalogue that has none: the first words of what some of its tools say of themselves.
+pub fn made(catalog: &Catalog, caller: &Caller) -> Vec<String> {
+    let tools: Vec<_> = catalog.tools(caller).collect();
+    let step = tools.len().div_ceil(MADE).max(1);
+    let words = tools.iter().step_by(step).filter_map(|tool| {
+        let description = tool.description()?;
+        Some(description.split_whitespace().take(10).collect::<Vec<_>>().join(" "))
+    });
+    words.filter(|words| !words.is_empty()).collect()
+}
