@@ -4,11 +4,12 @@ use crate::cached;
 use crate::changes::Change;
 use crate::clock::now_ms;
 use crate::engine::{Engine, Managed};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::catalog::{
-    Assembly, Catalog, Discovery, Evenness, Ground, ListKind, Naming, NamingStyle, Offer, Parts,
-    ServerCatalog, admit, assemble,
+    Admitting, Assembly, Catalog, Discovery, Evenness, Ground, ListKind, Naming, NamingStyle, Offer, Parts,
+    ServerCatalog, Tool, admit_by, assemble,
 };
 use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
@@ -26,6 +27,8 @@ pub(crate) enum Part {
     Own { entry: Arc<ServerEntry>, discovery: Discovery },
     /// A server is no longer configured, or not to run.
     Gone(ServerName),
+    /// A tool of a server was let out of quarantine.
+    Released(ServerName),
     /// What the operator's manifests say now.
     Manifests(Arc<[Manifest]>),
     /// Several at once, published together.
@@ -43,7 +46,7 @@ impl Part {
         match self {
             Self::Discovered { discovery, .. } => discovery.tools.len(),
             Self::Cached { discovery, .. } | Self::Own { discovery, .. } => discovery.tools.len(),
-            Self::Gone(_) => 0,
+            Self::Gone(_) | Self::Released(_) => 0,
             Self::Manifests(entries) => entries.len(),
             Self::Many(parts) => parts.iter().map(Self::size).sum(),
             Self::Then(part, _) => part.size(),
@@ -60,12 +63,21 @@ pub(crate) struct CatalogKeeper {
     manifests: Arc<[Manifest]>,
     /// Both, put together: what is published.
     parts: Parts,
+    /// What servers said of which a tool is in quarantine, to be admitted anew when one is let out.
+    apart: BTreeMap<ServerName, (Arc<ServerEntry>, Discovery)>,
     revision: u64,
 }
 
 impl CatalogKeeper {
     pub(crate) fn new(engine: Weak<Engine>) -> Self {
-        Self { engine, base: Parts::new(), manifests: Arc::default(), parts: Parts::new(), revision: 0 }
+        Self {
+            engine,
+            base: Parts::new(),
+            manifests: Arc::default(),
+            parts: Parts::new(),
+            apart: BTreeMap::new(),
+            revision: 0,
+        }
     }
 
     /// Takes news until the engine is gone. News that waits is published together.
@@ -98,7 +110,15 @@ impl CatalogKeeper {
 
     fn take(&mut self, part: Part, engine: &Arc<Engine>, waiting: &mut Vec<oneshot::Sender<()>>) {
         match part {
-            Part::Gone(name) => drop(self.base.remove(&name)),
+            Part::Gone(name) => {
+                self.base.remove(&name);
+                self.apart.remove(&name);
+            }
+            Part::Released(name) => {
+                if let Some((entry, discovery)) = self.apart.remove(&name) {
+                    self.admit(&entry, &discovery, engine);
+                }
+            }
             Part::Manifests(entries) => self.manifests = entries,
             Part::Cached { entry, discovery } | Part::Own { entry, discovery } => {
                 self.admit(&entry, &discovery, engine);
@@ -133,7 +153,12 @@ impl CatalogKeeper {
         // Models know the gateway's own tools by their plain names.
         let own = Naming { style: NamingStyle::Bare, ..engine.options().naming };
         let naming = if entry.is_own() { &own } else { &engine.options().naming };
-        let part = admit(entry, discovery, naming, &taken);
+        let released = |tool: &Tool| engine.memory().is_released(tool);
+        let part = admit_by(entry, discovery, Admitting { naming, taken: &taken, released: &released });
+        match part.quarantined.is_empty() {
+            true => drop(self.apart.remove(&entry.name)),
+            false => drop(self.apart.insert(entry.name.clone(), (entry.clone(), discovery.clone()))),
+        }
         for aside in part.set_aside.iter().take(20) {
             if aside.kind == "schema" {
                 tracing::info!(server.name = %entry.name, "tool `{}` of `{}` is {}", aside.name, entry.name, aside.reason);
@@ -187,7 +212,8 @@ impl CatalogKeeper {
 fn is_same(before: &Parts, after: &Parts) -> bool {
     before.len() == after.len()
         && before.iter().zip(after).all(|((a, x), (b, y))| {
-            a == b && (Arc::ptr_eq(x, y) || (x.entry == y.entry && same_hidden(x, y) && same_terms(x, y)))
+            let same = || x.entry == y.entry && x.quarantined == y.quarantined;
+            a == b && (Arc::ptr_eq(x, y) || (same() && same_hidden(x, y) && same_terms(x, y)))
         })
 }
 
@@ -250,6 +276,7 @@ fn same_meaning(before: &ServerCatalog, after: &ServerCatalog) -> bool {
         && before.capabilities == after.capabilities
         && before.instructions == after.instructions
         && before.set_aside == after.set_aside
+        && before.quarantined == after.quarantined
 }
 
 fn same_bounds(before: &ServerCatalog, after: &ServerCatalog) -> bool {

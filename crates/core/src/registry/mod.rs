@@ -28,6 +28,8 @@ crate::words::words! {
         Calls = "calls",
         /// How often that went well.
         SuccessRate = "success_rate",
+        /// How well they tell what they are for.
+        Quality = "quality",
     }
 }
 
@@ -168,6 +170,7 @@ impl ToolQuery {
         match self.order.0 {
             Order::Name => String::new(),
             Order::Server => tool.server.name.to_string(),
+            Order::Quality => format!("{:03}", tool.quality()),
             Order::Calls => (lens.record)(tool).map_or_else(String::new, |r| format!("{:020}", r.calls)),
             Order::SuccessRate => {
                 let millionths = |record: Record| format!("{:07.0}", record.success_rate * 1e6);

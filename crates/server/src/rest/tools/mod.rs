@@ -1,8 +1,14 @@
 //! Tools over REST.
 
+mod change;
+mod lint;
+mod quarantine;
 mod query;
 mod view;
 
+pub use change::{__path_accept, __path_changes, __path_diff, accept, changes, diff};
+pub use lint::{__path_lint, lint};
+pub use quarantine::{__path_quarantined, __path_release, quarantined, release};
 pub use query::{Detail, Narrowing};
 pub use view::{ToolView, view};
 
@@ -18,12 +24,12 @@ use http::{HeaderMap, Uri};
 use query::ToolParameters;
 use serde::Serialize;
 use std::sync::Arc;
-use toolbooth_core::caller::Caller;
+use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::{Catalog, Lookup, Tool};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_server, on_tool};
-use toolbooth_core::registry::{Cursor, Lens, Record};
+use toolbooth_core::registry::{Cursor, Lens, Record, ToolPage as Found};
 use toolbooth_engine::Engine;
 use utoipa::ToSchema;
 
@@ -92,11 +98,8 @@ fn views(
 
 /// A page as these callers, who are one, see it.
 pub fn page(rest: &Rest, catalog: &Catalog, callers: &[Arc<Caller>], narrowing: &Narrowing) -> ToolPage {
-    let sees = sees(catalog, callers);
     let engine = &rest.door.engine;
-    let record = |tool: &Tool| record(engine, tool);
-    let lens = Lens { record: &record, sees: &sees };
-    let found = narrowing.query.page(catalog.roll(callers), &lens);
+    let found = found(rest, catalog, callers, narrowing);
     // What may be told of a tool goes by the view that it is seen through.
     let may_use = |caller: &&Arc<Caller>, tool: &Tool| on_tool(caller, tool) == Permission::Granted;
     let seen_by = |tool: &Tool| callers.iter().find(|caller| may_use(caller, tool));
@@ -104,6 +107,14 @@ pub fn page(rest: &Rest, catalog: &Catalog, callers: &[Arc<Caller>], narrowing: 
     let tools: Vec<ToolView> = found.tools.into_iter().filter_map(show).collect();
     let next_cursor = found.next.as_ref().map(Cursor::write);
     ToolPage { revision: catalog.revision, count: tools.len(), tools, next_cursor }
+}
+
+/// The tools of a page.
+fn found<'a>(rest: &Rest, catalog: &'a Catalog, callers: &[Arc<Caller>], narrowing: &Narrowing) -> Found<'a> {
+    let sees = sees(catalog, callers);
+    let record = |tool: &Tool| record(&rest.door.engine, tool);
+    let lens = Lens { record: &record, sees: &sees };
+    narrowing.query.page(catalog.roll(callers), &lens)
 }
 
 /// How a tool did lately.
@@ -138,19 +149,31 @@ pub async fn show(
     At(name): At<String>,
     _: Nothing,
 ) -> Result<Json<ToolView>, ProblemDocument> {
-    let gathered = rest.door.engine.gathered_for_tool(&name, &caller).await;
-    let catalog = rest.door.engine.catalog();
-    match catalog.tool(&name, &caller) {
-        Lookup::Found(tool) => Ok(Json(view(&rest.door.engine, tool, Detail::Full, &caller))),
-        Lookup::Unknown => {
-            let unknown = Problem {
-                code: "tool.unknown",
-                blame: Blame::Caller,
-                message: format!("there is no tool `{name}`"),
-                hint: Some("`toolbooth tools list` shows the tools you may use".into()),
-            };
-            Err(gathered.explain(unknown).into())
+    match find(&rest, &name, &caller).await {
+        Ok(tool) => Ok(Json(view(&rest.door.engine, &tool, Detail::Full, &caller))),
+        // Only those who can do something about it learn that it is there.
+        Err(problem) if problem.code == "tool.unknown" && caller.admin == Admin::Yes => {
+            match rest.door.engine.quarantined_as(&name) {
+                Ok(apart) => Ok(Json(view::view_apart(&rest.door.engine, &apart, &caller))),
+                Err(_) => Err(problem.into()),
+            }
         }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// The tool of a name, as far as the caller may use one.
+async fn find(rest: &Rest, name: &str, caller: &Caller) -> Result<Arc<Tool>, Problem> {
+    let gathered = rest.door.engine.gathered_for_tool(name, caller).await;
+    let catalog = rest.door.engine.catalog();
+    match catalog.tool(name, caller) {
+        Lookup::Found(tool) => Ok(tool.clone()),
+        Lookup::Unknown => Err(gathered.explain(Problem {
+            code: "tool.unknown",
+            blame: Blame::Caller,
+            message: format!("there is no tool `{name}`"),
+            hint: Some("`toolbooth tools list` shows the tools you may use".into()),
+        })),
         Lookup::Ambiguous(tools) => {
             let mut names: Vec<&str> = tools.iter().map(|tool| &*tool.exposed).collect();
             names.sort_unstable();
@@ -159,8 +182,7 @@ pub async fn show(
                 blame: Blame::Caller,
                 message: format!("`{name}` names several tools: {}", names.join(", ")),
                 hint: Some("use one of the exposed names".into()),
-            }
-            .into())
+            })
         }
     }
 }
