@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Policy;
 use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::exposure;
 use toolbooth_core::result::Budget;
 
 /// What the configuration says about judging and asking. A reload replaces it whole.
@@ -31,6 +32,8 @@ pub struct Terms {
     pub routing: RoutingTerms,
     /// The quality that a tool needs to pass the lint, from 0 to 100.
     pub min_quality: u8,
+    /// What clients are shown.
+    pub exposure: Arc<exposure::Terms>,
 }
 
 /// What becomes of results.
@@ -94,6 +97,7 @@ impl Default for Terms {
             sampler: None,
             routing: RoutingTerms::default(),
             min_quality: toolbooth_core::lint::PASS_MARK,
+            exposure: Arc::default(),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
 use crate::manifest::{AuthHints, Overlay, ToolTerms};
 use crate::schema::{Coverage, Patterns, survey};
+use crate::search::Part;
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::{HashMap, HashSet};
@@ -59,6 +60,15 @@ pub struct ServerCatalog {
     pub quarantined: Vec<Quarantined>,
     /// Whether those who may use the server may use all of its tools.
     pub evenness: Evenness,
+    /// What search knows of its tools, found out when somebody first searches.
+    pub(super) reading: OnceLock<Arc<Part>>,
+}
+
+impl ServerCatalog {
+    /// What search knows of its tools. It stays with this part, whatever becomes of others.
+    pub(crate) fn reading(&self, read: impl FnOnce(&Self) -> Part) -> Arc<Part> {
+        self.reading.get_or_init(|| Arc::new(read(self))).clone()
+    }
 }
 
 /// What admission goes by, besides what a server says.
@@ -108,6 +118,7 @@ pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: Admitting<'
         instructions: discovery.instructions.clone(),
         set_aside,
         quarantined,
+        reading: OnceLock::new(),
     }
 }
 
@@ -286,6 +297,7 @@ pub(super) fn write_tools(
                 digest: OnceLock::new(),
                 schema: OnceLock::new(),
                 quality: OnceLock::new(),
+                cost: OnceLock::new(),
             })
         })
         .collect();

@@ -15,7 +15,7 @@ use crate::schema::Coverage;
 use crate::server::ServerEntry;
 use bytes::BytesMut;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The parts of a catalog, by server.
 pub type Parts = BTreeMap<ServerName, Arc<ServerCatalog>>;
@@ -422,6 +422,7 @@ fn with_tools(base: &ServerCatalog, tools: Vec<Arc<Tool>>, mut notes: Vec<SetAsi
         instructions: base.instructions.clone(),
         set_aside,
         quarantined: base.quarantined.clone(),
+        reading: OnceLock::new(),
     }
 }
 
@@ -438,6 +439,7 @@ fn virtual_part(entry: Arc<ServerEntry>, tools: Vec<Arc<Tool>>, set_aside: Vec<S
         instructions: None,
         set_aside,
         quarantined: Vec::new(),
+        reading: OnceLock::new(),
     }
 }
 

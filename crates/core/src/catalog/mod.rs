@@ -14,6 +14,7 @@ mod quarantine;
 mod roll;
 mod snapshot;
 mod tool;
+mod views;
 mod virtual_tool;
 
 pub use admission::{Admitting, ServerCatalog, SetAside, admit, admit_by};
@@ -26,3 +27,4 @@ pub use naming::{Naming, NamingStyle};
 pub use quarantine::Quarantined;
 pub use snapshot::Catalog;
 pub use tool::{Discovery, Offer, Tool};
+pub use views::View;

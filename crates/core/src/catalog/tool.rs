@@ -8,6 +8,7 @@ use crate::manifest::ToolTerms;
 use crate::names::ServerName;
 use crate::schema::PublicSchema;
 use crate::server::ServerEntry;
+use crate::weigh;
 use std::sync::{Arc, OnceLock};
 
 /// What a server said it offers, each definition as it sent it.
@@ -58,6 +59,8 @@ pub struct Tool {
     pub(super) schema: OnceLock<Box<PublicSchema>>,
     /// How well it tells what it is for, worked out when somebody first asks.
     pub(super) quality: OnceLock<u8>,
+    /// What its definition costs a model, counted when somebody first asks.
+    pub(super) cost: OnceLock<u32>,
 }
 
 impl Tool {
@@ -78,6 +81,7 @@ impl Tool {
             digest: OnceLock::new(),
             schema: OnceLock::new(),
             quality: OnceLock::new(),
+            cost: OnceLock::new(),
         }
     }
 
@@ -117,6 +121,16 @@ impl Tool {
     /// to nothing, so there is always one.
     pub fn public_schema(&self) -> &PublicSchema {
         self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema())))
+    }
+
+    /// How many tokens a model is shown of it, where its client hands on the whole definition.
+    pub fn token_cost(&self) -> u32 {
+        *self.cost.get_or_init(|| weigh::definition(&self.definition))
+    }
+
+    /// Whether its cost was counted already, so that asking costs nothing.
+    pub fn is_weighed(&self) -> bool {
+        self.cost.get().is_some()
     }
 
     /// The schema of its arguments, as clients see it.

@@ -99,6 +99,7 @@ pub(super) fn make(making: Making<'_>) -> Result<(Tool, Coverage), String> {
         digest: OnceLock::new(),
         schema: OnceLock::new(),
         quality: OnceLock::new(),
+        cost: OnceLock::new(),
     };
     Ok((tool, coverage))
 }

@@ -1,6 +1,5 @@
 //! `toolbooth tools lint`: how well tools tell what they are for, and what is odd about them.
 
-use super::PAGE;
 use crate::arguments::Global;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -16,6 +15,8 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::lint::{PASS_MARK, Siblings, Subject, examine};
 
+/// How many tools one question returns: few enough that nobody else has to wait for it.
+const PAGE: usize = 200;
 /// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 /// The most files of one folder.

@@ -102,12 +102,13 @@ async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         render::complain(&absent);
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["TOOL", "QUALITY", "DESCRIPTION"]);
+    let mut table = Table::new(&["TOOL", "QUALITY", "TOKENS", "DESCRIPTION"]).numbers(2);
     for tool in &tools {
         let text = |key: &str| tool[key].as_str().unwrap_or_default();
         let quality = format!("{:>7}", tool["quality"].as_u64().unwrap_or_default());
         let quality = Cell::toned(&quality, Tone::Dim);
-        table.row([Cell::toned(text("name"), Tone::Strong), quality, text("description").into()]);
+        let cost = tool["token_cost"].as_u64().map(|tokens| tokens.to_string()).unwrap_or_default();
+        table.row([Cell::toned(text("name"), Tone::Strong), quality, cost.into(), text("description").into()]);
     }
     render::print(&table.draw(Paint::stdout()));
     if more.is_some() {

@@ -88,7 +88,7 @@ pub async fn lint(
     let callers = views(&rest, &caller, &narrowing.personas)?;
     let engine = &rest.door.engine;
     engine.gathered(&caller).await;
-    let catalog = engine.catalog();
+    let catalog = engine.catalog_now();
     let min_score = engine.terms().min_quality;
     // Siblings are those that the caller may see: the name of another would tell that it is there.
     let mut siblings = Siblings::default();

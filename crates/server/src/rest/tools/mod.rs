@@ -5,12 +5,14 @@ mod lint;
 mod quarantine;
 mod query;
 mod view;
+mod weighing;
 
 pub use change::{__path_accept, __path_changes, __path_diff, accept, changes, diff};
 pub use lint::{__path_lint, lint};
 pub use quarantine::{__path_quarantined, __path_release, quarantined, release};
 pub use query::{Detail, Narrowing};
 pub use view::{ToolView, view};
+pub use weighing::weighed;
 
 use super::Rest;
 use super::asked::{At, Nothing, bad_query};
@@ -29,7 +31,7 @@ use toolbooth_core::catalog::{Catalog, Lookup, Tool};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_server, on_tool};
-use toolbooth_core::registry::{Cursor, Lens, Record, ToolPage as Found};
+use toolbooth_core::registry::{self, Cursor, Lens, Order, Record};
 use toolbooth_engine::Engine;
 use utoipa::ToSchema;
 
@@ -69,7 +71,7 @@ pub async fn list(
     let narrowing = Narrowing::read(uri.query().unwrap_or_default())?;
     let callers = views(&rest, &caller, &narrowing.personas)?;
     rest.door.engine.gathered(&caller).await;
-    let catalog = rest.door.engine.catalog();
+    let catalog = rest.door.engine.catalog_now();
     let tag = match narrowing.looks_at_records() {
         true => None,
         false => Some(etag::of(&rest, &catalog, &callers, uri.query())),
@@ -77,7 +79,7 @@ pub async fn list(
     if etag::is_known(&headers, tag.as_deref()) {
         return Ok(etag::not_modified(tag));
     }
-    let page = page(&rest, &catalog, &callers, &narrowing);
+    let page = page(&rest, &catalog, &callers, &narrowing).await;
     Ok(etag::stamped(Json(page).into_response(), tag))
 }
 
@@ -97,9 +99,18 @@ fn views(
 }
 
 /// A page as these callers, who are one, see it.
-pub fn page(rest: &Rest, catalog: &Catalog, callers: &[Arc<Caller>], narrowing: &Narrowing) -> ToolPage {
-    let engine = &rest.door.engine;
+pub async fn page(
+    rest: &Rest,
+    catalog: &Catalog,
+    callers: &[Arc<Caller>],
+    narrowing: &Narrowing,
+) -> ToolPage {
+    if matches!(narrowing.query.order.0, Order::TokenCost | Order::Quality) {
+        weighed(catalog.roll(callers)).await;
+    }
     let found = found(rest, catalog, callers, narrowing);
+    weighed(found.tools.iter().copied()).await;
+    let engine = &rest.door.engine;
     // What may be told of a tool goes by the view that it is seen through.
     let may_use = |caller: &&Arc<Caller>, tool: &Tool| on_tool(caller, tool) == Permission::Granted;
     let seen_by = |tool: &Tool| callers.iter().find(|caller| may_use(caller, tool));
@@ -110,9 +121,15 @@ pub fn page(rest: &Rest, catalog: &Catalog, callers: &[Arc<Caller>], narrowing: 
 }
 
 /// The tools of a page.
-fn found<'a>(rest: &Rest, catalog: &'a Catalog, callers: &[Arc<Caller>], narrowing: &Narrowing) -> Found<'a> {
+fn found<'a>(
+    rest: &Rest,
+    catalog: &'a Catalog,
+    callers: &[Arc<Caller>],
+    narrowing: &Narrowing,
+) -> registry::ToolPage<'a> {
     let sees = sees(catalog, callers);
-    let record = |tool: &Tool| record(&rest.door.engine, tool);
+    let engine = &rest.door.engine;
+    let record = |tool: &Tool| record(engine, tool);
     let lens = Lens { record: &record, sees: &sees };
     narrowing.query.page(catalog.roll(callers), &lens)
 }
@@ -150,7 +167,10 @@ pub async fn show(
     _: Nothing,
 ) -> Result<Json<ToolView>, ProblemDocument> {
     match find(&rest, &name, &caller).await {
-        Ok(tool) => Ok(Json(view(&rest.door.engine, &tool, Detail::Full, &caller))),
+        Ok(tool) => {
+            weighed(std::iter::once(&tool)).await;
+            Ok(Json(view(&rest.door.engine, &tool, Detail::Full, &caller)))
+        }
         // Only those who can do something about it learn that it is there.
         Err(problem) if problem.code == "tool.unknown" && caller.admin == Admin::Yes => {
             match rest.door.engine.quarantined_as(&name) {
@@ -165,7 +185,7 @@ pub async fn show(
 /// The tool of a name, as far as the caller may use one.
 async fn find(rest: &Rest, name: &str, caller: &Caller) -> Result<Arc<Tool>, Problem> {
     let gathered = rest.door.engine.gathered_for_tool(name, caller).await;
-    let catalog = rest.door.engine.catalog();
+    let catalog = rest.door.engine.catalog_now();
     match catalog.tool(name, caller) {
         Lookup::Found(tool) => Ok(tool.clone()),
         Lookup::Unknown => Err(gathered.explain(Problem {
