@@ -70,6 +70,7 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
         },
         sampler: sampler(settings)?,
         routing: routing(settings)?,
+        min_quality: settings.lint.min_score,
         exposure: Arc::new(exposure(settings)?),
     })
 }

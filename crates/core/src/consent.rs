@@ -1,4 +1,4 @@
-//! Consents and pins: what people said about a tool that outlasts one call.
+//! Consents, pins and releases: what people said about a tool that outlasts one call.
 
 use crate::names::ServerName;
 use uuid::Uuid;
@@ -73,6 +73,26 @@ pub struct Pin {
     /// When it was accepted.
     pub pinned_ms: i64,
     /// Who accepted it.
+    pub by: String,
+    /// Its text, so that a change can be shown; absent where it was too long to be kept, and in lists.
+    pub definition: Option<String>,
+}
+
+/// The longest definition that is kept with a pin.
+pub const MAX_PINNED_BYTES: usize = 64 * 1024;
+
+/// A tool that was let out of quarantine, in the version that it had then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// The tool's server.
+    pub server: ServerName,
+    /// The server's own name of the tool.
+    pub tool: String,
+    /// The definition that was released.
+    pub digest: [u8; 32],
+    /// When it was released.
+    pub released_ms: i64,
+    /// Who released it.
     pub by: String,
 }
 

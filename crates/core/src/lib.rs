@@ -11,6 +11,7 @@ pub mod compliance;
 pub mod consent;
 pub mod cursor;
 pub mod dead_letter;
+pub mod difference;
 pub mod effects;
 pub mod event;
 pub mod exposure;

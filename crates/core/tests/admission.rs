@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use toolbooth_core::catalog::{Discovery, Naming, ServerCatalog, admit};
 use toolbooth_core::json::RawJson;
+use toolbooth_core::lint::{Code, PASS_MARK, Siblings, Subject, examine};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::schema::Coverage;
 use toolbooth_core::secret::SecretText;
@@ -117,4 +118,41 @@ fn source_of(listed: &Listed, name: &str) -> RawJson {
     let named = |tool: &&RawJson| tool.member("name").and_then(|own| own.string().map(|own| own == name));
     let tool = listed.tools.iter().find(|tool| named(tool) == Some(true)).expect("listed");
     tool.member("inputSchema").expect("a schema")
+}
+
+/// Real servers pass by a good margin, and none of them is taken for a cheat.
+#[test]
+fn real_tools_are_scored_and_none_is_quarantined() {
+    let Some(catalogues) = catalogues() else {
+        println!("skipped: the catalogues of real servers are not here");
+        return;
+    };
+    let start = std::time::Instant::now();
+    let (mut scores, mut failing, mut odd) = (Vec::new(), 0, BTreeMap::<&str, usize>::new());
+    for listed in &catalogues {
+        let catalog = admitted(listed, Inject::nothing());
+        assert!(catalog.quarantined.is_empty(), "{}: {:?}", listed.server, catalog.quarantined);
+        let mut siblings = Siblings::default();
+        for tool in &catalog.tools {
+            siblings.note(&listed.server, &tool.name, &tool.description().unwrap_or_default());
+        }
+        for tool in &catalog.tools {
+            let subject = Subject { server: Some(&listed.server), ..Subject::of(tool) };
+            let score = examine(&subject).beside(&subject, &siblings);
+            failing += usize::from(!score.passes(PASS_MARK));
+            for finding in &score.findings {
+                *odd.entry(finding.code.as_str()).or_default() += 1;
+                if finding.code == Code::AddressesModel {
+                    println!("  {} {}: {}", listed.server, tool.name, finding.message);
+                }
+            }
+            scores.push(score.points);
+        }
+    }
+    scores.sort_unstable();
+    let at = |share: usize| scores[(scores.len() - 1) * share / 100];
+    println!("{} tools in {:?}: {failing} do not pass", scores.len(), start.elapsed());
+    println!("least {}, p5 {}, p25 {}, median {}, p75 {}", at(0), at(5), at(25), at(50), at(75));
+    println!("{odd:#?}");
+    assert!(failing * 100 < scores.len(), "{failing} of {} do not pass", scores.len());
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use toolbooth_core::catalog::{
-    Assembly, Catalog, Discovery, Evenness, Ground, ListKind, Naming, NamingStyle, Offer, Parts,
-    ServerCatalog, admit, assemble,
+    Admitting, Assembly, Catalog, Discovery, Evenness, Ground, ListKind, Naming, NamingStyle, Offer, Parts,
+    ServerCatalog, Tool, admit_by, assemble,
 };
 use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
@@ -30,6 +30,8 @@ pub(crate) enum Part {
     Own { entry: Arc<ServerEntry>, discovery: Discovery },
     /// A server is no longer configured, or not to run.
     Gone(ServerName),
+    /// A tool of a server was let out of quarantine.
+    Released(ServerName),
     /// What the operator's manifests say now.
     Manifests(Arc<[Manifest]>),
     /// What is held back is to be published now: somebody asked for it.
@@ -49,7 +51,7 @@ impl Part {
         match self {
             Self::Discovered { discovery, .. } => discovery.tools.len(),
             Self::Cached { discovery, .. } | Self::Own { discovery, .. } => discovery.tools.len(),
-            Self::Gone(_) | Self::Now => 0,
+            Self::Gone(_) | Self::Released(_) | Self::Now => 0,
             Self::Manifests(entries) => entries.len(),
             Self::Many(parts) => parts.iter().map(Self::size).sum(),
             Self::Then(part, _) => part.size(),
@@ -109,6 +111,8 @@ pub(crate) struct CatalogKeeper {
     manifests: Arc<[Manifest]>,
     /// Both, put together: what is published.
     parts: Parts,
+    /// What servers said of which a tool is in quarantine, to be admitted anew when one is let out.
+    apart: BTreeMap<ServerName, (Arc<ServerEntry>, Discovery)>,
     revision: u64,
 }
 
@@ -121,6 +125,7 @@ impl CatalogKeeper {
             cause: SurfaceCause::Configured,
             manifests: Arc::default(),
             parts: Parts::new(),
+            apart: BTreeMap::new(),
             revision: 0,
         }
     }
@@ -168,6 +173,14 @@ impl CatalogKeeper {
             Part::Gone(name) => {
                 self.held_back.forget(&name);
                 self.base.remove(&name);
+                self.apart.remove(&name);
+            }
+            Part::Released(name) => {
+                let apart = self.apart.remove(&name);
+                let part = apart.and_then(|(entry, discovery)| self.admit(&entry, &discovery, engine));
+                if let Some(part) = part {
+                    self.base.insert(name, Arc::new(part));
+                }
             }
             Part::Now => self.release(engine),
             Part::Manifests(entries) => self.manifests = entries,
@@ -233,7 +246,12 @@ impl CatalogKeeper {
         // Models know the gateway's own tools by their plain names.
         let own = Naming { style: NamingStyle::Bare, ..engine.options().naming };
         let naming = if entry.is_own() { &own } else { &engine.options().naming };
-        let part = admit(entry, discovery, naming, &taken);
+        let released = |tool: &Tool| engine.memory().is_released(tool);
+        let part = admit_by(entry, discovery, Admitting { naming, taken: &taken, released: &released });
+        match part.quarantined.is_empty() {
+            true => drop(self.apart.remove(&entry.name)),
+            false => drop(self.apart.insert(entry.name.clone(), (entry.clone(), discovery.clone()))),
+        }
         for aside in part.set_aside.iter().take(20) {
             if aside.kind == "schema" {
                 tracing::info!(server.name = %entry.name, "tool `{}` of `{}` is {}", aside.name, entry.name, aside.reason);
@@ -290,7 +308,8 @@ impl CatalogKeeper {
 fn is_same(before: &Parts, after: &Parts) -> bool {
     before.len() == after.len()
         && before.iter().zip(after).all(|((a, x), (b, y))| {
-            a == b && (Arc::ptr_eq(x, y) || (x.entry == y.entry && same_hidden(x, y) && same_terms(x, y)))
+            let same = || x.entry == y.entry && x.quarantined == y.quarantined;
+            a == b && (Arc::ptr_eq(x, y) || (same() && same_hidden(x, y) && same_terms(x, y)))
         })
 }
 
@@ -353,6 +372,7 @@ fn same_meaning(before: &ServerCatalog, after: &ServerCatalog) -> bool {
         && before.capabilities == after.capabilities
         && before.instructions == after.instructions
         && before.set_aside == after.set_aside
+        && before.quarantined == after.quarantined
 }
 
 fn same_bounds(before: &ServerCatalog, after: &ServerCatalog) -> bool {

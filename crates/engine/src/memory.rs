@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use toolbooth_core::call::{Change, Consented, Licence, Permitted, Situation};
 use toolbooth_core::catalog::Tool;
-use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::consent::{Consent, ConsentQuery, MAX_PINNED_BYTES, Pin, Release};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::{Plan, PlanState};
 use toolbooth_store::{Store, StoreError};
@@ -27,6 +27,7 @@ struct Inner {
     plans: Vec<Plan>,
     consents: HashMap<String, Vec<Consent>>,
     pins: HashMap<ServerName, HashMap<Arc<str>, [u8; 32]>>,
+    releases: HashMap<(ServerName, String), [u8; 32]>,
 }
 
 impl Memory {
@@ -40,6 +41,9 @@ impl Memory {
         }
         for Pin { server, tool, digest, .. } in store.pins().await? {
             inner.pins.entry(server).or_default().insert(tool.into(), digest);
+        }
+        for Release { server, tool, digest, .. } in store.releases().await? {
+            inner.releases.insert((server, tool), digest);
         }
         let planning = AtomicBool::new(!plans.is_empty());
         inner.plans = plans;
@@ -110,6 +114,25 @@ impl Memory {
         inner.pins.entry(tool.server.name.clone()).or_default().insert(tool.name.clone(), *tool.digest());
     }
 
+    /// The definition that was accepted, where another one is there now.
+    pub(crate) fn pinned_before(&self, tool: &Tool) -> Option<[u8; 32]> {
+        let inner = self.read();
+        let pinned = inner.pins.get(&tool.server.name)?.get(&tool.name)?;
+        (pinned != tool.digest()).then_some(*pinned)
+    }
+
+    /// Whether a tool was let out of quarantine as it is.
+    pub(crate) fn is_released(&self, tool: &Tool) -> bool {
+        let key = (tool.server.name.clone(), tool.name.to_string());
+        self.read().releases.get(&key) == Some(tool.digest())
+    }
+
+    /// Notes that a tool was let out of quarantine.
+    pub(crate) fn release(&self, release: &Release) {
+        let key = (release.server.clone(), release.tool.clone());
+        self.write().releases.insert(key, release.digest);
+    }
+
     /// Notes a consent.
     pub(crate) fn grant(&self, consent: Consent) {
         let mut inner = self.write();
@@ -145,11 +168,18 @@ impl Memory {
 
 /// A tool as it is now, accepted by somebody.
 pub(crate) fn pin(tool: &Tool, by: &str) -> Pin {
+    let text = pinned_text(tool);
     Pin {
         server: tool.server.name.clone(),
         tool: tool.name.to_string(),
         digest: *tool.digest(),
         pinned_ms: now_ms(),
         by: by.to_owned(),
+        definition: (text.len() <= MAX_PINNED_BYTES).then(|| text.to_owned()),
     }
+}
+
+/// What is accepted of a tool: what its server says, not what an operator wrote over it.
+pub(crate) fn pinned_text(tool: &Tool) -> &str {
+    tool.under.as_deref().unwrap_or(tool).definition.as_str()
 }

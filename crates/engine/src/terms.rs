@@ -30,6 +30,8 @@ pub struct Terms {
     pub sampler: Option<Arc<Sampler>>,
     /// How calls are routed, tried again and bounded.
     pub routing: RoutingTerms,
+    /// The quality that a tool needs to pass the lint, from 0 to 100.
+    pub min_quality: u8,
     /// What clients are shown.
     pub exposure: Arc<exposure::Terms>,
 }
@@ -94,6 +96,7 @@ impl Default for Terms {
             letters: LetterTerms::default(),
             sampler: None,
             routing: RoutingTerms::default(),
+            min_quality: toolbooth_core::lint::PASS_MARK,
             exposure: Arc::default(),
         }
     }

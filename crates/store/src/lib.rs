@@ -44,7 +44,7 @@ pub use url::{StoreUrl, StoreUrlError};
 use async_trait::async_trait;
 use std::sync::Arc;
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
-use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::consent::{Consent, ConsentQuery, Pin, Release};
 use toolbooth_core::file::FileRow;
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
@@ -181,14 +181,23 @@ pub trait Store: HealthStore + LetterStore + Send + Sync {
     /// Forgets a consent and returns it. `None`: there is no such consent.
     async fn revoke_consent(&self, id: Uuid) -> Result<Option<Consent>, StoreError>;
 
-    /// Every accepted definition of a tool, by server and tool.
+    /// Every accepted definition of a tool, by server and tool, without the texts.
     async fn pins(&self) -> Result<Vec<Pin>, StoreError>;
+
+    /// The accepted definition of one tool, with its text if that was kept.
+    async fn pin(&self, server: &ServerName, tool: &str) -> Result<Option<Pin>, StoreError>;
 
     /// Accepts definitions, in place of those accepted before; all of them or none.
     async fn save_pins(&self, pins: Vec<Pin>) -> Result<(), StoreError>;
 
     /// Forgets what was accepted on a server.
     async fn forget_pins(&self, server: &ServerName) -> Result<(), StoreError>;
+
+    /// Every tool that was let out of quarantine, by server and tool.
+    async fn releases(&self) -> Result<Vec<Release>, StoreError>;
+
+    /// Lets a tool out of quarantine in one version, in place of another that was let out before.
+    async fn save_release(&self, release: Release) -> Result<(), StoreError>;
 
     /// Adds to the audit without waiting for the disk; waits while too much is queued.
     ///

@@ -3,7 +3,7 @@
 use crate::StoreError;
 use crate::records::{DiscoveryRecord, Intent, Outcome};
 use std::time::Duration;
-use toolbooth_core::consent::{Consent, Pin};
+use toolbooth_core::consent::{Consent, MAX_PINNED_BYTES, Pin, Release};
 use toolbooth_core::file::{FileOrigin, FileRow};
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome, HeldState, HeldVerdict};
 use toolbooth_core::plan::{Plan, PlanState};
@@ -54,6 +54,8 @@ pub const MAX_FILES_PAGE: u32 = 1_000;
 pub const MAX_AUDIT_PAGE: u32 = 1_000;
 /// The most pins that are kept.
 pub const MAX_PINS: usize = 100_000;
+/// The most releases from quarantine that are kept.
+pub const MAX_RELEASES: usize = 10_000;
 
 const MAX_LONG_TEXT_BYTES: usize = 8_192;
 const MAX_TEXT_BYTES: usize = 1_024;
@@ -220,7 +222,15 @@ pub(crate) fn check_consent(consent: &Consent) -> Result<(), StoreError> {
 
 pub(crate) fn check_pin(pin: &Pin) -> Result<(), StoreError> {
     text("tool", &pin.tool)?;
-    text("by", &pin.by)
+    text("by", &pin.by)?;
+    let definition = pin.definition.as_deref().unwrap_or_default();
+    no_nul("definition", definition)?;
+    size("definition", definition.len(), 0, MAX_PINNED_BYTES)
+}
+
+pub(crate) fn check_release(release: &Release) -> Result<(), StoreError> {
+    text("tool", &release.tool)?;
+    text("by", &release.by)
 }
 
 pub(crate) fn check_file(file: &FileRow) -> Result<(), StoreError> {

@@ -66,6 +66,8 @@ mod openapi;
 mod outward;
 #[path = "gateway/plans.rs"]
 mod plans;
+#[path = "gateway/quality.rs"]
+mod quality;
 #[path = "gateway/registry.rs"]
 mod registry;
 #[path = "gateway/reload.rs"]

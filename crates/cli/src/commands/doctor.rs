@@ -124,8 +124,10 @@ async fn look_around(
     reach.connect(Wanted::All).await;
     let servers = reach.get("/servers").await;
     let manifests = reach.get("/manifests").await;
+    let changed = reach.get("/changes").await;
     reach.close().await;
     look_at_manifests(report, &manifests.unwrap_or_default());
+    look_at_changes(report, &changed.unwrap_or_default());
     match servers {
         Ok(answer) => answer["servers"]
             .as_array()
@@ -137,6 +139,17 @@ async fn look_around(
         Err(failure) => report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint),
     }
     Ok(())
+}
+
+/// Tools that are no longer what was accepted.
+fn look_at_changes(report: &mut Report, changed: &Value) {
+    for tool in changed["tools"].as_array().into_iter().flatten() {
+        let name = tool["name"].as_str().unwrap_or_default();
+        let message = format!("`{name}` has changed since it was accepted");
+        let fix =
+            format!("`toolbooth tools diff {name}` shows how, `toolbooth tools accept {name}` accepts it");
+        report.note("tools", Status::Warn, message, Some(fix));
+    }
 }
 
 /// Entries that have no effect, and files of which an older content counts.
@@ -265,6 +278,19 @@ fn look_at_server(report: &mut Report, server: &Value) {
     }
     for aside in asides.iter().filter(|aside| aside["kind"] != "schema") {
         let word = |key: &str| aside[key].as_str().unwrap_or_default();
+        if word("kind") == "quarantine" {
+            let message = format!(
+                "{name}: tool `{}` is in quarantine and offered to nobody: {}",
+                word("name"),
+                word("reason")
+            );
+            let fix = format!(
+                "look at it with `toolbooth tools show {0}`; `toolbooth tools release {0}` lets it out as it is",
+                word("exposed")
+            );
+            report.note("server", Status::Warn, message, Some(fix));
+            continue;
+        }
         let message = format!("{name}: {} `{}` is set aside: {}", word("kind"), word("name"), word("reason"));
         report.note("server", Status::Warn, message, None);
     }

@@ -24,6 +24,7 @@ pub fn draw(terms: &Value, paint: Paint) -> String {
     let flags = ["requires_consent", "requires_approval", "allow_parallel", "idempotency_key"];
     let set: Vec<&str> = flags.into_iter().filter(|flag| terms[*flag] == true).collect();
     row("flags", Some(set.join(", ")));
+    row("quality", terms["quality"].as_u64().map(|quality| format!("{quality} of 100")));
     row("safety level", text("safety_level"));
     row(
         "cost",

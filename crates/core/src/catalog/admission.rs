@@ -4,6 +4,7 @@ use super::bounds::{Bounds, Evenness};
 use super::filter::Filter;
 use super::hidden::{Hiding, Injected, Unsearched};
 use super::naming::Naming;
+use super::quarantine::{Quarantined, hold_back};
 use super::tool::{Discovery, Offer, Tool};
 use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
@@ -26,7 +27,7 @@ pub const MAX_DEFINITION_DEPTH: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
     /// `tool`, `prompt`, `resource` or `template`: it did not enter. `name`: the tool has another name.
-    /// `schema`: the tool is there, but not all of its arguments are checked.
+    /// `schema`: the tool is there, but not all of its arguments are checked. `quarantine`: it waits to be released.
     pub kind: &'static str,
     /// Its name as far as one could be read, or a preview of the text.
     pub name: String,
@@ -55,6 +56,8 @@ pub struct ServerCatalog {
     pub instructions: Option<String>,
     /// What did not enter.
     pub set_aside: Vec<SetAside>,
+    /// Tools that nobody may see or use until somebody releases them.
+    pub quarantined: Vec<Quarantined>,
     /// Whether those who may use the server may use all of its tools.
     pub evenness: Evenness,
     /// What search knows of its tools, found out when somebody first searches.
@@ -68,15 +71,33 @@ impl ServerCatalog {
     }
 }
 
-/// Builds a server's part of the catalog. `taken` holds the names other servers already have.
+/// What admission goes by, besides what a server says.
+#[derive(Clone, Copy)]
+pub struct Admitting<'a> {
+    /// How tools are named.
+    pub naming: &'a Naming,
+    /// The names other servers already have.
+    pub taken: &'a dyn Fn(&str) -> bool,
+    /// Tools that were released from quarantine as they are.
+    pub released: &'a dyn Fn(&Tool) -> bool,
+}
+
+/// Builds a server's part of the catalog where nothing was ever released. `taken` holds the names other
+/// servers already have.
 pub fn admit(
     entry: &Arc<ServerEntry>,
     discovery: &Discovery,
     naming: &Naming,
     taken: &dyn Fn(&str) -> bool,
 ) -> ServerCatalog {
+    admit_by(entry, discovery, Admitting { naming, taken, released: &|_| false })
+}
+
+/// Builds a server's part of the catalog.
+pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: Admitting<'_>) -> ServerCatalog {
     let mut set_aside = Vec::new();
-    let (tools, tools_text) = admit_tools(entry, &discovery.tools, naming, taken, &mut set_aside);
+    let naming = by.naming;
+    let (tools, tools_text, quarantined) = admit_tools(entry, &discovery.tools, by, &mut set_aside);
     let mut offers = |kind, list: &[RawJson], key, rename: &dyn Fn(&str) -> String| {
         admit_offers(entry, kind, list, key, rename, &mut set_aside)
     };
@@ -96,14 +117,16 @@ pub fn admit(
         capabilities: discovery.capabilities.clone(),
         instructions: discovery.instructions.clone(),
         set_aside,
+        quarantined,
         reading: OnceLock::new(),
     }
 }
 
-struct Candidate<'a> {
-    own: String,
-    members: Vec<Member>,
-    source: &'a RawJson,
+#[derive(Clone)]
+pub(super) struct Candidate<'a> {
+    pub(super) own: String,
+    pub(super) members: Vec<Member>,
+    pub(super) source: &'a RawJson,
     injected: Option<Box<Injected>>,
     needs_approval: bool,
 }
@@ -111,10 +134,9 @@ struct Candidate<'a> {
 fn admit_tools(
     entry: &Arc<ServerEntry>,
     definitions: &[RawJson],
-    naming: &Naming,
-    taken: &dyn Fn(&str) -> bool,
+    by: Admitting<'_>,
     set_aside: &mut Vec<SetAside>,
-) -> (Vec<Arc<Tool>>, Bytes) {
+) -> (Vec<Arc<Tool>>, Bytes, Vec<Quarantined>) {
     let filter = Filter::of(entry);
     let hiding = Hiding::of(&entry.inject);
     let mut patterns = Patterns::default();
@@ -149,8 +171,10 @@ fn admit_tools(
         set_aside.push(SetAside { kind: "tool", name: "…".into(), reason });
     }
     candidates.sort_by(|a, b| a.own.cmp(&b.own));
-    let names = expose_all(&candidates, entry, naming, taken, set_aside);
-    write_tools(entry, candidates, names)
+    let quarantined = hold_back(entry, &mut candidates, by, set_aside);
+    let names = expose_all(&candidates, entry, by.naming, by.taken, set_aside);
+    let (tools, text) = write_tools(entry, candidates, names);
+    (tools, text, quarantined)
 }
 
 /// Reads what a tool cannot do without: a name and an object for schema.
@@ -228,7 +252,7 @@ fn expose_all(
 }
 
 /// Writes all definitions into one buffer, so that a list is ready bytes and a tool a part of it.
-fn write_tools(
+pub(super) fn write_tools(
     entry: &Arc<ServerEntry>,
     candidates: Vec<Candidate<'_>>,
     names: Vec<String>,
@@ -272,6 +296,7 @@ fn write_tools(
                 effect: OnceLock::new(),
                 digest: OnceLock::new(),
                 schema: OnceLock::new(),
+                quality: OnceLock::new(),
                 cost: OnceLock::new(),
             })
         })
@@ -329,171 +354,5 @@ fn admit_offers(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::server::tests::entry;
-
-    fn discovery(tools: &[&str]) -> Discovery {
-        let tools = tools.iter().map(|text| RawJson::parse((*text).to_owned()).expect("JSON")).collect();
-        Discovery { tools, ..Discovery::default() }
-    }
-
-    fn names(catalog: &ServerCatalog) -> Vec<&str> {
-        catalog.tools.iter().map(|tool| &*tool.exposed).collect()
-    }
-
-    #[test]
-    fn one_bad_definition_harms_only_itself() {
-        let found = discovery(&[
-            r#"{"name":"b","inputSchema":{"type":"object"},"x":1.0}"#,
-            r#"{"inputSchema":{}}"#,
-            r#"{"name":7,"inputSchema":{}}"#,
-            r#"{"name":"noschema"}"#,
-            r#"{"name":"boolschema","inputSchema":true}"#,
-            r#"[1]"#,
-            r#"{"name":"a","inputSchema":{}}"#,
-            r#"{"name":"a","inputSchema":{"again":1}}"#,
-        ]);
-        let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
-        assert_eq!(names(&catalog), ["s_a", "s_b"]);
-        assert_eq!(catalog.set_aside.len(), 6);
-        assert_eq!(
-            catalog.tools_text,
-            r#"{"name":"s_a","inputSchema":{}},{"name":"s_b","inputSchema":{"type":"object"},"x":1.0}"#
-        );
-    }
-
-    #[test]
-    fn a_sloppy_schema_is_listed_as_it_came_with_a_note() {
-        let tools = [
-            r##"{"name":"bad","inputSchema":{"properties":{"a":{"type":"strnig"}}}}"##,
-            r##"{"name":"endless","inputSchema":{"allOf":[{"$ref":"#"}]}}"##,
-            r##"{"name":"far","inputSchema":{"properties":{"a":{"$ref":"http://x.example/s"}}}}"##,
-            r##"{"name":"good","inputSchema":{"properties":{"a":{}}}}"##,
-        ];
-        let torn = r##"{"name":"torn","inputSchema":{"properties":{"_atlas_user":{},"b":{"$ref":"#/properties/_atlas_user"}}}}"##;
-        let found = discovery(&[tools[0], tools[1], tools[2], tools[3], torn]);
-        let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
-        assert_eq!(names(&catalog), ["s_bad", "s_endless", "s_far", "s_good", "s_torn"]);
-        for (tool, source) in catalog.tools.iter().zip(tools) {
-            assert_eq!(tool.definition.as_str().replace("\"s_", "\""), source);
-        }
-        assert!(catalog.tools[4].injected.is_some(), "what the gateway supplies stays hidden");
-        let said: Vec<_> =
-            catalog.set_aside.iter().map(|aside| (aside.kind, &*aside.name, &*aside.reason)).collect();
-        assert_eq!(
-            said,
-            [
-                (
-                    "schema",
-                    "bad",
-                    "listed, but not every argument is checked: its schema is broken: `properties/a/type` must be a type's name"
-                ),
-                (
-                    "schema",
-                    "endless",
-                    "listed, but its arguments are not checked: its schema refers to itself without end"
-                ),
-                (
-                    "schema",
-                    "far",
-                    "listed, but not every argument is checked: its schema refers to `http://x.example/s`; only references within the schema (`#/…`) are followed"
-                ),
-                (
-                    "schema",
-                    "torn",
-                    "listed, but not every argument is checked: its schema refers to `#/properties/_atlas_user`, which is not there"
-                ),
-            ]
-        );
-    }
-
-    #[test]
-    fn what_no_list_can_carry_and_what_hides_the_identity_is_set_aside() {
-        let huge =
-            format!(r#"{{"name":"huge","inputSchema":{{"title":"{}"}}}}"#, "x".repeat(MAX_DEFINITION_BYTES));
-        let deep =
-            format!(r#"{{"name":"deep","inputSchema":{{"x":{}{}}}}}"#, "[".repeat(200), "]".repeat(200));
-        let nested = |inner: &str| format!("{}{inner}{}", r#"{"allOf":["#.repeat(40), "]}".repeat(40));
-        let sly =
-            format!(r#"{{"name":"sly","inputSchema":{}}}"#, nested(r#"{"properties":{"_atlas_user":{}}}"#));
-        let plain = format!(r#"{{"name":"plain","inputSchema":{}}}"#, nested(r#"{"properties":{"a":{}}}"#));
-        let found = discovery(&[&huge, &deep, &sly, &plain]);
-        let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
-        assert_eq!(names(&catalog), ["s_plain"]);
-        let said: Vec<_> = catalog.set_aside.iter().map(|aside| (aside.kind, &*aside.name)).collect();
-        assert_eq!(said, [("tool", "huge"), ("tool", "deep"), ("tool", "sly"), ("schema", "plain")]);
-    }
-
-    #[test]
-    fn what_the_gateway_supplies_is_not_listed() {
-        let source = r#"{"title": "T", "name":"who","inputSchema":{ "properties":{"_atlas_user":{}, "a":{"x":1.0}} },"x": [1, 2]}"#;
-        let catalog = admit(&Arc::new(entry("s")), &discovery(&[source]), &Naming::default(), &|_| false);
-        let tool = &catalog.tools[0];
-        assert_eq!(
-            catalog.tools_text,
-            r#"{"title":"T","name":"s_who","inputSchema":{ "properties":{"a":{"x":1.0}} },"x":[1, 2]}"#
-        );
-        assert!(tool.injected.as_ref().is_some_and(|injected| injected.hides("_atlas_user")));
-    }
-
-    /// Not a check but a measurement: `cargo test --release -- --ignored --nocapture ten_thousand`.
-    #[test]
-    #[ignore = "a measurement: cargo test --release -p toolbooth-core ten_thousand_tools -- --ignored --nocapture"]
-    fn ten_thousand_tools_are_admitted() {
-        let tools: Vec<RawJson> = (0..10_000)
-            .map(|n| {
-                let parameters: Vec<String> = (0..8)
-                    .map(|p| format!(r#""parameter_{p}":{{"type":"string","description":"{}"}}"#, "words ".repeat(12)))
-                    .collect();
-                let text = format!(
-                    r#"{{"name":"tool_{n}","description":"Does {n}","inputSchema":{{"type":"object","properties":{{{}}},"required":["parameter_0"]}}}}"#,
-                    parameters.join(",")
-                );
-                RawJson::parse(text).expect("JSON")
-            })
-            .collect();
-        let found = Discovery { tools, ..Discovery::default() };
-        for _ in 0..3 {
-            let start = std::time::Instant::now();
-            let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
-            println!(
-                "{} tools, {} bytes: {:?}",
-                catalog.tools.len(),
-                catalog.tools_text.len(),
-                start.elapsed()
-            );
-        }
-    }
-
-    #[test]
-    fn taken_names_get_a_suffix_and_nobody_else_is_renamed() {
-        let found = discovery(&[
-            r#"{"name":"a.b","inputSchema":{}}"#,
-            r#"{"name":"a_b","inputSchema":{}}"#,
-            r#"{"name":"c","inputSchema":{}}"#,
-        ]);
-        let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|name| name == "s_c");
-        let names = names(&catalog);
-        assert_eq!(names[0], "s_a_b");
-        assert!(names[1].starts_with("s_a_b_") && names[1].len() == 12, "{names:?}");
-        assert!(names[2].starts_with("s_c_"), "{names:?}");
-        assert_eq!(catalog.set_aside.len(), 2);
-    }
-
-    #[test]
-    fn deny_wins_over_allow() {
-        let mut server = entry("s");
-        server.tools.allow = vec!["read_*".into(), "write_a".into()];
-        server.tools.deny = vec!["*_secret".into()];
-        let found = discovery(&[
-            r#"{"name":"read_x","inputSchema":{}}"#,
-            r#"{"name":"read_secret","inputSchema":{}}"#,
-            r#"{"name":"write_a","inputSchema":{}}"#,
-            r#"{"name":"write_b","inputSchema":{}}"#,
-        ]);
-        let catalog = admit(&Arc::new(server), &found, &Naming::default(), &|_| false);
-        assert_eq!(names(&catalog), ["s_read_x", "s_write_a"]);
-        assert!(catalog.set_aside.is_empty(), "a denied tool enters nothing");
-    }
-}
+#[path = "admission_tests.rs"]
+mod tests;

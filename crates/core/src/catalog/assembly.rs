@@ -421,6 +421,7 @@ fn with_tools(base: &ServerCatalog, tools: Vec<Arc<Tool>>, mut notes: Vec<SetAsi
         capabilities: base.capabilities.clone(),
         instructions: base.instructions.clone(),
         set_aside,
+        quarantined: base.quarantined.clone(),
         reading: OnceLock::new(),
     }
 }
@@ -437,6 +438,7 @@ fn virtual_part(entry: Arc<ServerEntry>, tools: Vec<Arc<Tool>>, set_aside: Vec<S
         capabilities: None,
         instructions: None,
         set_aside,
+        quarantined: Vec::new(),
         reading: OnceLock::new(),
     }
 }
@@ -482,4 +484,5 @@ fn is_same(earlier: &ServerCatalog, part: &ServerCatalog) -> bool {
         && earlier.capabilities == part.capabilities
         && earlier.instructions == part.instructions
         && earlier.set_aside == part.set_aside
+        && earlier.quarantined == part.quarantined
 }

@@ -57,6 +57,8 @@ pub struct Tool {
     pub(super) digest: OnceLock<[u8; 32]>,
     /// The schema clients see, compiled when the tool is first called.
     pub(super) schema: OnceLock<Box<PublicSchema>>,
+    /// How well it tells what it is for, worked out when somebody first asks.
+    pub(super) quality: OnceLock<u8>,
     /// What its definition costs a model, counted when somebody first asks.
     pub(super) cost: OnceLock<u32>,
 }
@@ -78,6 +80,7 @@ impl Tool {
             effect: OnceLock::new(),
             digest: OnceLock::new(),
             schema: OnceLock::new(),
+            quality: OnceLock::new(),
             cost: OnceLock::new(),
         }
     }
@@ -107,6 +110,11 @@ impl Tool {
     /// What it does to the world.
     pub fn effect(&self) -> Effect {
         *self.effect.get_or_init(|| effects::effect_of(self))
+    }
+
+    /// How well it tells a model what it is for, from 0 to 100.
+    pub fn quality(&self) -> u8 {
+        *self.quality.get_or_init(|| crate::lint::score(self).points)
     }
 
     /// What it takes from its callers, ready to be asked. A schema that cannot be checked is one that objects

@@ -177,7 +177,9 @@ fn kind_of(c: char) -> Option<Trick> {
         0xe0000..=0xe0fff => Trick::Tag,
         0x00ad | 0x034f | 0x115f | 0x1160 | 0x17b4 | 0x17b5 | 0x180e => Trick::ZeroWidth,
         0x200b..=0x200d | 0x2060..=0x2065 | 0x206a..=0x206f => Trick::ZeroWidth,
-        0x3164 | 0xfeff | 0xffa0 | 0xfff0..=0xfff8 | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a => Trick::ZeroWidth,
+        0x3164 | 0xfeff | 0xffa0 | 0xfff0..=0xfff8 | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a => {
+            Trick::ZeroWidth
+        }
         _ => return None,
     })
 }
@@ -314,8 +316,14 @@ mod tests {
             (r#"{"description":"a\u202eb"}"#, Some("/description")),
             (r#"{"description":"a\bb"}"#, Some("/description")),
             (r#"{"description":"\udb40\udc41"}"#, Some("/description")),
-            (r#"{"inputSchema":{"properties":{"p~/":{"enum":["x",["\u200b"]]}}}}"#, Some("/inputSchema/properties/p~0~1/enum/1/0")),
-            (r#"{"inputSchema":{"properties":{"p\u2060q":{}}}}"#, Some("/inputSchema/properties/p\\u{2060}q")),
+            (
+                r#"{"inputSchema":{"properties":{"p~/":{"enum":["x",["\u200b"]]}}}}"#,
+                Some("/inputSchema/properties/p~0~1/enum/1/0"),
+            ),
+            (
+                r#"{"inputSchema":{"properties":{"p\u2060q":{}}}}"#,
+                Some("/inputSchema/properties/p\\u{2060}q"),
+            ),
         ];
         for (definition, expected) in cases {
             let found = suspect(definition);

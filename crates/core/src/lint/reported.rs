@@ -45,13 +45,7 @@ pub(super) fn look(subject: &Subject<'_>, definition: &Value, findings: &mut Vec
     findings.extend(orders(definition));
     findings.extend(suspect(subject.definition.as_str()).map(|suspect| {
         let hint = "take them out; until then the tool is quarantined";
-        finding(
-            Code::HiddenCharacters,
-            Severity::Error,
-            suspect.pointer.clone(),
-            suspect.to_string(),
-            hint,
-        )
+        finding(Code::HiddenCharacters, Severity::Error, suspect.pointer.clone(), suspect.to_string(), hint)
     }));
 }
 
@@ -114,7 +108,7 @@ static ORDERS: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
         r"(?i)\b(?:do not|don't|never|without)\s+(?:tell|telling|mention|mentioning|inform|informing|notify|notifying|alert|alerting|reveal|revealing|disclose|disclosing)\b[^.!?]{0,30}\buser",
         r"(?i)<\s*(?:important|system|secret|hidden|instructions?|assistant|admin|priority)\s*>",
         r"(?i)\bbefore (?:using|calling|invoking|running) (?:any|all|every|each)(?: of the)?(?: other)? tools?\b",
-        r"(?i)\b(?:system|developer) prompt\b",
+        r"(?i)\b(?:your|reveal|repeat|print|show|output|change|replace)\b[^.!?]{0,20}\b(?:system|developer) prompt\b",
         r"(?i)\byou are now\b|\bnew instructions?:|\bact as (?:an?|the) (?:admin|system|root|different)\b",
         r"(?i)(?:~|\$home|/home/\w+|/root)/\.(?:ssh|aws|gnupg|kube|netrc|config/gcloud)\b|\bid_(?:rsa|ed25519)\b|/etc/(?:passwd|shadow)\b|\.cursor/mcp\.json",
         r"(?i)\b(?:read|send|include|attach|append|forward|upload|share|paste|copy|pass|reveal|output|exfiltrate)\b[^.!?]{0,40}\b(?:the user'?s|their|all|any|stored|saved|environment)\b[^.!?]{0,20}\b(?:passwords?|credentials?|secrets?|private keys?|ssh keys?|api[ _-]?keys?|access tokens?|environment variables|conversation|chat history|message history)\b",
@@ -132,7 +126,7 @@ fn orders(definition: &Value) -> Vec<Finding> {
             if findings.len() < TOLD {
                 let at = pointer(&[path, &[key]].concat());
                 let quoted = quoted(text, patterns);
-                let message = format!("the text gives orders to the model: “{quoted}”");
+                let message = format!("the text seems to give orders to a model: “{quoted}”");
                 let hint = "a description describes; whoever gives a model orders may mean harm";
                 findings.push(finding(Code::AddressesModel, Severity::Warning, at, message, hint));
             }

@@ -56,7 +56,8 @@ mod tests {
             ("t", "a", "Reads one file."),
         ];
         all.iter().for_each(|(server, name, text)| siblings.note(server, name, text));
-        let twins: Vec<_> = all.iter().map(|(server, name, text)| siblings.twin(server, name, text)).collect();
+        let twins: Vec<_> =
+            all.iter().map(|(server, name, text)| siblings.twin(server, name, text)).collect();
         assert_eq!(twins, [Some("b"), Some("a"), None, None, None, None]);
     }
 }

@@ -30,6 +30,8 @@ crate::words::words! {
         SuccessRate = "success_rate",
         /// What they cost a model.
         TokenCost = "token_cost",
+        /// How well they tell what they are for.
+        Quality = "quality",
     }
 }
 
@@ -170,6 +172,7 @@ impl ToolQuery {
         match self.order.0 {
             Order::Name => String::new(),
             Order::Server => tool.server.name.to_string(),
+            Order::Quality => format!("{:03}", tool.quality()),
             Order::Calls => (lens.record)(tool).map_or_else(String::new, |r| format!("{:020}", r.calls)),
             Order::SuccessRate => {
                 let millionths = |record: Record| format!("{:07.0}", record.success_rate * 1e6);

@@ -2,6 +2,7 @@
 
 use super::{Events, Heard};
 use crate::engine::{Engine, Managed};
+use crate::quarantine::hex;
 use crate::trace::Tracing;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -108,7 +109,9 @@ impl Engine {
         let changed: Vec<&Arc<Tool>> = after.iter().filter(other).collect();
         let stayed = after.iter().filter(|tool| known.contains_key(&*tool.name)).count();
         for tool in changed.iter().take(MAX_NAMED) {
-            self.emit(Event::new(EventKind::ToolChanged).server(server).tool(tool.name.clone()));
+            let event = Event::new(EventKind::ToolChanged).server(server).tool(tool.name.clone());
+            let before = known.get(&*tool.name).map(|earlier| hex(earlier.digest())).unwrap_or_default();
+            self.emit(event.with("before", before.as_str()).with("after", hex(tool.digest()).as_str()));
         }
         self.emit(
             Event::new(EventKind::CatalogChanged)

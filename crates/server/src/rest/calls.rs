@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::{Incoming, Warning};
-use toolbooth_core::caller::ClientFacts;
+use toolbooth_core::caller::{Admin, ClientFacts};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::routing::{ATTEMPTS, PROVIDER};
@@ -126,6 +126,8 @@ pub async fn call(
         return Err(asked::bad_body(format!("`wait` is at most {MAX_WAIT} seconds"), EXAMPLE).into());
     }
     let caller = through(&rest, caller, body.persona.as_deref())?;
+    // Those who look after the gateway are told of a tool that is in quarantine; to others there is none.
+    let asked_for = (caller.admin == Admin::Yes).then(|| (caller.clone(), name.clone()));
     let incoming = Incoming {
         caller: asked::in_session(caller, body.session.as_deref())?,
         client: Arc::new(ClientFacts::default()),
@@ -141,7 +143,12 @@ pub async fn call(
         reading: Reading::Whole,
         patience: body.wait.map(Duration::from_secs),
     };
-    match rest.door.engine.call(request, &CallLink::silent()).await? {
+    let answer = rest.door.engine.call(request, &CallLink::silent()).await;
+    let answer = answer.map_err(|problem| match &asked_for {
+        Some((caller, name)) => rest.door.engine.explain_quarantine(name, caller, problem),
+        None => problem,
+    })?;
+    match answer {
         Answer::Result { result, warnings, .. } => {
             let result = toolbooth_wire::meta::strip_modern(&result);
             Ok(Json(CallView::of(result, warnings)).into_response())

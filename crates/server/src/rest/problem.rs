@@ -40,6 +40,7 @@ impl From<Problem> for ProblemDocument {
                 | "server.unknown"
                 | "token.unknown"
                 | "tool.unknown"
+                | "tool.not-quarantined"
                 | "request.not-found"
                 | "approval.unknown"
                 | "plan.unknown"
@@ -66,7 +67,7 @@ impl From<Problem> for ProblemDocument {
             ) => StatusCode::CONFLICT,
             ("file.too-large" | "request.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
             ("request.bad-method", _) => StatusCode::METHOD_NOT_ALLOWED,
-            ("file.too-many", _) => StatusCode::CONFLICT,
+            ("file.too-many" | "tool.changed-again", _) => StatusCode::CONFLICT,
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,

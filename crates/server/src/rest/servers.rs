@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::caller::{Admin, Caller};
-use toolbooth_core::catalog::{Offer, ServerCatalog};
+use toolbooth_core::catalog::{Offer, ServerCatalog, SetAside};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_offer, on_server, on_tool};
@@ -77,6 +77,9 @@ pub struct AsideView {
     kind: &'static str,
     name: String,
     reason: String,
+    /// The name that a tool in quarantine would be offered under.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exposed: Option<String>,
 }
 
 /// Servers, at one revision of the catalog.
@@ -108,6 +111,11 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
     let connection = running.and_then(|server| server.pool.primary());
     let target = running.filter(|_| keeper).map(|server| target_of(&server.entry.transport));
     let aside = part.filter(|_| keeper).map(|part| part.set_aside.as_slice()).unwrap_or_default();
+    let exposed = |aside: &SetAside| {
+        let apart = part.filter(|_| aside.kind == "quarantine")?.quarantined.iter();
+        let mut apart = apart.filter(|apart| apart.goes_by(&aside.name));
+        apart.next().map(|apart| apart.tool.exposed.to_string())
+    };
     let offers = |offers: &[Offer]| match keeper {
         true => offers.len(),
         false => offers.iter().filter(|offer| on_offer(caller, offer) == Permission::Granted).count(),
@@ -139,6 +147,7 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
                 kind: aside.kind,
                 name: aside.name.clone(),
                 reason: aside.reason.clone(),
+                exposed: exposed(aside),
             })
             .collect(),
         description: running.and_then(|server| server.entry.about.description.clone()),

@@ -1,9 +1,9 @@
-//! Consents and pins in memory.
+//! Consents, pins and releases in memory.
 
 use crate::StoreError;
-use crate::limits::{MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE, MAX_PINS};
+use crate::limits::{MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE, MAX_PINS, MAX_RELEASES};
 use std::collections::BTreeMap;
-use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::consent::{Consent, ConsentQuery, Pin, Release};
 use toolbooth_core::names::ServerName;
 use uuid::Uuid;
 
@@ -12,6 +12,7 @@ pub(super) struct Consents {
     // In the order they were given.
     given: Vec<Consent>,
     pins: BTreeMap<(ServerName, String), Pin>,
+    releases: BTreeMap<(ServerName, String), Release>,
 }
 
 impl Consents {
@@ -48,7 +49,18 @@ impl Consents {
     }
 
     pub(super) fn pins(&self) -> Vec<Pin> {
-        self.pins.values().cloned().collect()
+        let without_text = |pin: &Pin| Pin {
+            server: pin.server.clone(),
+            tool: pin.tool.clone(),
+            by: pin.by.clone(),
+            definition: None,
+            ..*pin
+        };
+        self.pins.values().map(without_text).collect()
+    }
+
+    pub(super) fn pin(&self, server: &ServerName, tool: &str) -> Option<Pin> {
+        self.pins.get(&(server.clone(), tool.to_owned())).cloned()
     }
 
     pub(super) fn save_pins(&mut self, pins: Vec<Pin>) -> Result<(), StoreError> {
@@ -61,5 +73,18 @@ impl Consents {
 
     pub(super) fn forget_pins(&mut self, server: &ServerName) {
         self.pins.retain(|(kept, _), _| kept != server);
+    }
+
+    pub(super) fn releases(&self) -> Vec<Release> {
+        self.releases.values().cloned().collect()
+    }
+
+    pub(super) fn save_release(&mut self, release: Release) -> Result<(), StoreError> {
+        let key = (release.server.clone(), release.tool.clone());
+        if self.releases.len() >= MAX_RELEASES && !self.releases.contains_key(&key) {
+            return Err(StoreError::Full { what: "releases" });
+        }
+        self.releases.insert(key, release);
+        Ok(())
     }
 }

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokens::Tokens;
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
-use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::consent::{Consent, ConsentQuery, Pin, Release};
 use toolbooth_core::file::FileRow;
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
@@ -332,6 +332,19 @@ impl Store for MemoryStore {
 
     async fn pins(&self) -> Result<Vec<Pin>, StoreError> {
         self.with(|state| Ok(state.consents.pins()))
+    }
+
+    async fn pin(&self, server: &ServerName, tool: &str) -> Result<Option<Pin>, StoreError> {
+        self.with(|state| Ok(state.consents.pin(server, tool)))
+    }
+
+    async fn releases(&self) -> Result<Vec<Release>, StoreError> {
+        self.with(|state| Ok(state.consents.releases()))
+    }
+
+    async fn save_release(&self, release: Release) -> Result<(), StoreError> {
+        limits::check_release(&release)?;
+        self.with(|state| state.consents.save_release(release))
     }
 
     async fn save_pins(&self, pins: Vec<Pin>) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
-//! Statements on consents and pins.
+//! Statements on consents, pins and releases.
 
 pub(crate) const ADD_CONSENT: &str = "\
     INSERT INTO consents (id, user_name, server, tool, digest, session, granted_by, created_ms, expires_ms) \
@@ -30,14 +30,29 @@ pub(crate) const REVOKE_CONSENT: &str = "DELETE FROM consents WHERE id = $1";
 pub(crate) const PURGE_CONSENTS: &str = "\
     DELETE FROM consents WHERE seq IN (SELECT seq FROM consents WHERE expires_ms <= $1 LIMIT $2)";
 
-pub(crate) const PINS: &str =
-    "SELECT server, tool, digest, pinned_ms, pinned_by FROM pins ORDER BY server, tool LIMIT $1";
+// Without the texts: there may be many of them, and who wants one asks for it.
+pub(crate) const PINS: &str = "\
+    SELECT server, tool, digest, pinned_ms, pinned_by, NULL AS definition FROM pins \
+    ORDER BY server, tool LIMIT $1";
+
+pub(crate) const PIN: &str = "\
+    SELECT server, tool, digest, pinned_ms, pinned_by, definition FROM pins WHERE server = $1 AND tool = $2";
 
 pub(crate) const PIN_COUNT: &str = "SELECT count(*) FROM pins";
 
 pub(crate) const SAVE_PIN: &str = "\
-    INSERT INTO pins (server, tool, digest, pinned_ms, pinned_by) VALUES ($1, $2, $3, $4, $5) \
+    INSERT INTO pins (server, tool, digest, pinned_ms, pinned_by, definition) VALUES ($1, $2, $3, $4, $5, $6) \
     ON CONFLICT (server, tool) DO UPDATE SET digest = excluded.digest, pinned_ms = excluded.pinned_ms, \
-    pinned_by = excluded.pinned_by";
+    pinned_by = excluded.pinned_by, definition = excluded.definition";
 
 pub(crate) const FORGET_PINS: &str = "DELETE FROM pins WHERE server = $1";
+
+pub(crate) const RELEASES: &str = "\
+    SELECT server, tool, digest, released_ms, released_by FROM releases ORDER BY server, tool LIMIT $1";
+
+pub(crate) const RELEASE_COUNT: &str = "SELECT count(*) FROM releases WHERE NOT (server = $1 AND tool = $2)";
+
+pub(crate) const SAVE_RELEASE: &str = "\
+    INSERT INTO releases (server, tool, digest, released_ms, released_by) VALUES ($1, $2, $3, $4, $5) \
+    ON CONFLICT (server, tool) DO UPDATE SET digest = excluded.digest, released_ms = excluded.released_ms, \
+    released_by = excluded.released_by";

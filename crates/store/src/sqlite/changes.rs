@@ -12,7 +12,7 @@ use crate::records::{Closing, DiscoveryRecord, Intent, Outcome, closing};
 use crate::{StoreError, sql};
 use sqlx::SqliteConnection;
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::consent::{Consent, Pin};
+use toolbooth_core::consent::{Consent, Pin, Release};
 use toolbooth_core::dead_letter::{Letter, LetterStep};
 use toolbooth_core::file::FileRow;
 use toolbooth_core::held::HeldCall;
@@ -78,6 +78,7 @@ pub(super) enum Change {
     GrantConsent(Consent),
     RevokeConsent(Uuid),
     SavePins(Vec<Pin>),
+    SaveRelease(Release),
     ForgetPins(ServerName),
     AddFile(Box<FileRow>),
     RemoveFile(Uuid),
@@ -174,6 +175,7 @@ pub(super) async fn write(
         Change::GrantConsent(consent) => return consents::grant(connection, consent).await,
         Change::RevokeConsent(id) => return consents::revoke(connection, id).await,
         Change::SavePins(pins) => return consents::save_pins(connection, pins).await,
+        Change::SaveRelease(release) => return consents::save_release(connection, release).await,
         Change::AddFile(file) => return files::add(connection, *file).await,
         Change::RemoveFile(id) => return files::remove(connection, id).await,
         Change::OpenGrant { call, until_ms } => {

@@ -1,14 +1,14 @@
-//! Consents and pins in the database.
+//! Consents, pins and releases in the database.
 
 use super::changes::{Effect, Verdict};
 use super::rows::unreadable;
 use crate::StoreError;
-use crate::limits::{MAX_CONSENTS_OF_USER, MAX_PINS};
+use crate::limits::{MAX_CONSENTS_OF_USER, MAX_PINS, MAX_RELEASES};
 use crate::sql::consents as sql;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
-use toolbooth_core::consent::{Consent, Pin};
+use toolbooth_core::consent::{Consent, Pin, Release};
 use uuid::Uuid;
 
 /// A row of `consents`.
@@ -34,6 +34,18 @@ pub(super) fn pin(row: &SqliteRow) -> Result<Pin, BoxDynError> {
         digest: row.try_get::<&[u8], _>("digest")?.try_into()?,
         pinned_ms: row.try_get("pinned_ms")?,
         by: row.try_get("pinned_by")?,
+        definition: row.try_get("definition")?,
+    })
+}
+
+/// A row of `releases`.
+pub(super) fn release(row: &SqliteRow) -> Result<Release, BoxDynError> {
+    Ok(Release {
+        server: row.try_get::<&str, _>("server")?.parse()?,
+        tool: row.try_get("tool")?,
+        digest: row.try_get::<&[u8], _>("digest")?.try_into()?,
+        released_ms: row.try_get("released_ms")?,
+        by: row.try_get("released_by")?,
     })
 }
 
@@ -97,8 +109,31 @@ pub(super) async fn save_pins(
             .bind(pin.tool)
             .bind(pin.digest.to_vec())
             .bind(pin.pinned_ms)
-            .bind(pin.by);
+            .bind(pin.by)
+            .bind(pin.definition);
         query.execute(&mut *connection).await?;
     }
+    Ok(Ok(Effect::default()))
+}
+
+pub(super) async fn save_release(
+    connection: &mut SqliteConnection,
+    release: Release,
+) -> Result<Verdict, sqlx::Error> {
+    let others: i64 = sqlx::query_scalar(sql::RELEASE_COUNT)
+        .bind(release.server.to_string())
+        .bind(release.tool.clone())
+        .fetch_one(&mut *connection)
+        .await?;
+    if others >= MAX_RELEASES as i64 {
+        return Ok(Err(StoreError::Full { what: "releases" }));
+    }
+    let query = sqlx::query(sql::SAVE_RELEASE)
+        .bind(String::from(release.server))
+        .bind(release.tool)
+        .bind(release.digest.to_vec())
+        .bind(release.released_ms)
+        .bind(release.by);
+    query.execute(connection).await?;
     Ok(Ok(Effect::default()))
 }

@@ -22,7 +22,7 @@ use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Page, Step, n
 use crate::letters::{ENDED_LETTER_MS, MAX_LETTERS, OPEN_LETTER_MS};
 use crate::limits::{
     self, MAX_CONSENTS_PAGE, MAX_HELD, MAX_HELD_RESULTS, MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PINS,
-    MAX_PLANS_PAGE, MAX_RECENT_CALLS, Retention,
+    MAX_PLANS_PAGE, MAX_RECENT_CALLS, MAX_RELEASES, Retention,
 };
 use crate::records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
 use crate::{Store, StoreError, sql};
@@ -38,7 +38,7 @@ use sqlx::{Sqlite, query::Query};
 use std::fmt;
 use std::path::Path;
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
-use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::consent::{Consent, ConsentQuery, Pin, Release};
 use toolbooth_core::file::FileRow;
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome};
 use toolbooth_core::names::ServerName;
@@ -311,6 +311,11 @@ impl Store for SqliteStore {
         self.all(sqlx::query(sql::consents::PINS).bind(MAX_PINS as i64), consents::pin).await
     }
 
+    async fn pin(&self, server: &ServerName, tool: &str) -> Result<Option<Pin>, StoreError> {
+        let query = sqlx::query(sql::consents::PIN).bind(server.to_string()).bind(tool.to_owned());
+        Ok(self.all(query, consents::pin).await?.pop())
+    }
+
     async fn save_pins(&self, pins: Vec<Pin>) -> Result<(), StoreError> {
         pins.iter().try_for_each(limits::check_pin)?;
         self.writer.write(Change::SavePins(pins)).await?;
@@ -319,6 +324,16 @@ impl Store for SqliteStore {
 
     async fn forget_pins(&self, server: &ServerName) -> Result<(), StoreError> {
         self.writer.write(Change::ForgetPins(server.clone())).await?;
+        Ok(())
+    }
+
+    async fn releases(&self) -> Result<Vec<Release>, StoreError> {
+        self.all(sqlx::query(sql::consents::RELEASES).bind(MAX_RELEASES as i64), consents::release).await
+    }
+
+    async fn save_release(&self, release: Release) -> Result<(), StoreError> {
+        limits::check_release(&release)?;
+        self.writer.write(Change::SaveRelease(release)).await?;
         Ok(())
     }
 

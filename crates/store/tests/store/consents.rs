@@ -1,8 +1,8 @@
-//! Consents and pins: what every backend promises about them.
+//! Consents, pins and releases: what every backend promises about them.
 
 use crate::contract::{Shared, code};
 use crate::sample::server;
-use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::consent::{Consent, ConsentQuery, MAX_PINNED_BYTES, Pin, Release};
 use toolbooth_store::MAX_CONSENTS_OF_USER;
 use uuid::Uuid;
 
@@ -89,6 +89,7 @@ pub async fn pins_are_replaced_and_forgotten(store: Shared) {
         digest: [digest; 32],
         pinned_ms: 1,
         by: "ann".into(),
+        definition: None,
     };
     store.save_pins(vec![pin("b", "y", 1), pin("b", "x", 1), pin("a", "x", 1)]).await.expect("saved");
     store.save_pins(vec![pin("b", "x", 2)]).await.expect("saved");
@@ -98,4 +99,42 @@ pub async fn pins_are_replaced_and_forgotten(store: Shared) {
     assert_eq!(code(store.save_pins(unfit).await), "store.unfit");
     store.forget_pins(&server("b")).await.expect("forgotten");
     assert_eq!(store.pins().await.expect("listed"), [pin("a", "x", 1)]);
+}
+
+pub async fn a_pin_keeps_the_text_that_was_accepted(store: Shared) {
+    let pin = |digest: u8, definition: Option<&str>| Pin {
+        server: server("a"),
+        tool: "x".into(),
+        digest: [digest; 32],
+        pinned_ms: 1,
+        by: "ann".into(),
+        definition: definition.map(str::to_owned),
+    };
+    let kept = || async { store.pin(&server("a"), "x").await.expect("read") };
+    assert_eq!(kept().await, None);
+    let text = r#"{"name":"x","description":"caf\u00e9 \"é\""}"#;
+    store.save_pins(vec![pin(1, Some(text))]).await.expect("saved");
+    assert_eq!(kept().await, Some(pin(1, Some(text))));
+    assert_eq!(store.pins().await.expect("listed"), [pin(1, None)], "a list has no texts");
+    store.save_pins(vec![pin(2, None)]).await.expect("saved");
+    assert_eq!(kept().await, Some(pin(2, None)), "no text is left behind that does not belong to it");
+    assert_eq!(store.pin(&server("b"), "x").await.expect("read"), None);
+    let long = "x".repeat(MAX_PINNED_BYTES + 1);
+    assert_eq!(code(store.save_pins(vec![pin(3, Some(&long))]).await), "store.unfit");
+}
+
+pub async fn a_release_is_for_one_version(store: Shared) {
+    let release = |name: &str, tool: &str, digest: u8| Release {
+        server: server(name),
+        tool: tool.into(),
+        digest: [digest; 32],
+        released_ms: 1,
+        by: "ann".into(),
+    };
+    for (name, tool, digest) in [("b", "y", 1), ("b", "x\u{200b}", 1), ("a", "x", 1), ("b", "y", 2)] {
+        store.save_release(release(name, tool, digest)).await.expect("saved");
+    }
+    let kept = store.releases().await.expect("listed");
+    assert_eq!(kept, [release("a", "x", 1), release("b", "x\u{200b}", 1), release("b", "y", 2)]);
+    assert_eq!(code(store.save_release(release("c", "\0", 1)).await), "store.unfit");
 }

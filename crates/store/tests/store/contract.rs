@@ -90,6 +90,8 @@ contract! {
     a_newer_consent_takes_the_place_of_an_older
     consents_are_bounded
     pins_are_replaced_and_forgotten
+    a_pin_keeps_the_text_that_was_accepted
+    a_release_is_for_one_version
     a_name_used_again_is_a_new_version
     a_session_sees_its_own_files_and_those_without_one
     files_are_listed_in_pages

@@ -1,6 +1,8 @@
 //! `toolbooth tools`: what the servers offer.
 
+mod change;
 mod filter;
+mod lint;
 mod stats;
 
 use super::in_runtime;
@@ -39,16 +41,40 @@ enum Action {
     Show { name: String },
     /// Show what tools take of a model's context: in full, as summaries, and as a client was sent them.
     Stats(stats::StatsArguments),
+    /// Score how well tools tell a model what they are for; exits with 1 if one does not pass.
+    Lint(lint::LintArguments),
+    /// Show how a tool, or every tool that changed, differs from what was accepted of it.
+    Diff { name: Option<String> },
+    /// Accept tools as they are now.
+    Accept {
+        #[arg(required = true)]
+        name: Vec<String>,
+    },
+    /// Let tools out of quarantine as they are now.
+    Release {
+        #[arg(required = true)]
+        name: Vec<String>,
+    },
 }
 
 /// Runs `toolbooth tools`.
 pub fn run(global: &Global, what: ToolsArguments) -> Outcome {
+    let action = what.action.unwrap_or(Action::List(Box::new(what.filter)));
+    if let Action::Lint(arguments) = &action
+        && lint::is_offline(arguments)
+    {
+        return lint::files(global, arguments);
+    }
     in_runtime(async {
         let reach = Reach::open(global).await?;
-        let outcome = match what.action.unwrap_or(Action::List(Box::new(what.filter))) {
+        let outcome = match action {
             Action::List(filter) => list(&reach, global, &filter).await,
             Action::Show { name } => show(&reach, global, &name).await,
             Action::Stats(what) => stats::run(&reach, global, &what).await,
+            Action::Lint(arguments) => lint::lint(&reach, global, &arguments).await,
+            Action::Diff { name } => change::diff(&reach, global, name.as_deref()).await,
+            Action::Accept { name } => change::accept(&reach, global, &name).await,
+            Action::Release { name } => change::release(&reach, global, &name).await,
         };
         reach.close().await;
         outcome
@@ -80,11 +106,18 @@ async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         render::complain(&absent);
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["TOOL", "TOKENS", "DESCRIPTION"]).numbers(1);
+    let mut table = Table::new(&["TOOL", "QUALITY", "TOKENS", "DESCRIPTION"]).numbers(2);
     for tool in &tools {
         let text = |key: &str| tool[key].as_str().unwrap_or_default();
+        let quality = format!("{:>7}", tool["quality"].as_u64().unwrap_or_default());
+        let quality = Cell::toned(&quality, Tone::Dim);
         let cost = tool["token_cost"].as_u64().map(|tokens| tokens.to_string()).unwrap_or_default();
-        table.row([Cell::toned(text("name"), Tone::Strong), cost.into(), text("description").into()]);
+        table.row([
+            Cell::toned(text("name"), Tone::Strong),
+            quality,
+            cost.into(),
+            text("description").into(),
+        ]);
     }
     render::print(&table.draw(Paint::stdout()));
     if more.is_some() {
@@ -185,6 +218,16 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
         paint.tone(Tone::Strong, &line(text("name"))),
         paint.tone(Tone::Dim, &line(text("id")))
     );
+    if let Some(reason) = tool["quarantined"]["reason"].as_str() {
+        let name = line(text("name"));
+        let said = format!("In quarantine: {}. `toolbooth tools release {name}` lets it out.", line(reason));
+        out.push_str(&format!("\n{}\n", paint.tone(Tone::Bad, &render::wrap(&said, 0))));
+    }
+    if tool["changed"].is_object() {
+        let name = line(text("name"));
+        let said = format!("It has changed since it was accepted; `toolbooth tools diff {name}` shows how.");
+        out.push_str(&format!("\n{}\n", paint.tone(Tone::Warn, &render::wrap(&said, 0))));
+    }
     let description = plain(text("description"));
     if !description.trim().is_empty() {
         out.push_str(&format!("\n{}\n", description.trim()));

@@ -26,11 +26,17 @@ impl Policy for ChangedTool {
         if draft.situation.change == Change::None {
             return Verdict::Run;
         }
-        let reason = format!("the definition of `{}` has changed since it was accepted", draft.tool.exposed);
+        let name = &draft.tool.exposed;
+        let reason = format!("the definition of `{name}` has changed since it was accepted");
         match self.0 {
             OnChange::Allow => Verdict::Run,
             OnChange::Ask => Verdict::Ask { reason, answerer: Answerer::CallerOrApprover },
-            OnChange::Block => Verdict::Refuse { reason },
+            OnChange::Block => {
+                let reason = format!(
+                    "{reason}; `toolbooth tools diff {name}` shows how, `toolbooth tools accept {name}` accepts it"
+                );
+                Verdict::Refuse { reason }
+            }
         }
     }
 }

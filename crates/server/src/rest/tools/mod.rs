@@ -1,9 +1,15 @@
 //! Tools over REST.
 
+mod change;
+mod lint;
+mod quarantine;
 mod query;
 mod view;
 mod weighing;
 
+pub use change::{__path_accept, __path_changes, __path_diff, accept, changes, diff};
+pub use lint::{__path_lint, lint};
+pub use quarantine::{__path_quarantined, __path_release, quarantined, release};
 pub use query::{Detail, Narrowing};
 pub use view::{ToolView, view};
 pub use weighing::weighed;
@@ -20,7 +26,7 @@ use http::{HeaderMap, Uri};
 use query::ToolParameters;
 use serde::Serialize;
 use std::sync::Arc;
-use toolbooth_core::caller::Caller;
+use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::{Catalog, Lookup, Tool};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
@@ -99,10 +105,10 @@ pub async fn page(
     callers: &[Arc<Caller>],
     narrowing: &Narrowing,
 ) -> ToolPage {
-    if narrowing.query.order.0 == Order::TokenCost {
+    if matches!(narrowing.query.order.0, Order::TokenCost | Order::Quality) {
         weighed(catalog.roll(callers)).await;
     }
-    let found = find(rest, catalog, callers, narrowing);
+    let found = found(rest, catalog, callers, narrowing);
     weighed(found.tools.iter().copied()).await;
     let engine = &rest.door.engine;
     // What may be told of a tool goes by the view that it is seen through.
@@ -114,7 +120,8 @@ pub async fn page(
     ToolPage { revision: catalog.revision, count: tools.len(), tools, next_cursor }
 }
 
-fn find<'a>(
+/// The tools of a page.
+fn found<'a>(
     rest: &Rest,
     catalog: &'a Catalog,
     callers: &[Arc<Caller>],
@@ -159,22 +166,34 @@ pub async fn show(
     At(name): At<String>,
     _: Nothing,
 ) -> Result<Json<ToolView>, ProblemDocument> {
-    let gathered = rest.door.engine.gathered_for_tool(&name, &caller).await;
+    match find(&rest, &name, &caller).await {
+        Ok(tool) => {
+            weighed(std::iter::once(&tool)).await;
+            Ok(Json(view(&rest.door.engine, &tool, Detail::Full, &caller)))
+        }
+        // Only those who can do something about it learn that it is there.
+        Err(problem) if problem.code == "tool.unknown" && caller.admin == Admin::Yes => {
+            match rest.door.engine.quarantined_as(&name) {
+                Ok(apart) => Ok(Json(view::view_apart(&rest.door.engine, &apart, &caller))),
+                Err(_) => Err(problem.into()),
+            }
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// The tool of a name, as far as the caller may use one.
+async fn find(rest: &Rest, name: &str, caller: &Caller) -> Result<Arc<Tool>, Problem> {
+    let gathered = rest.door.engine.gathered_for_tool(name, caller).await;
     let catalog = rest.door.engine.catalog_now();
-    match catalog.tool(&name, &caller) {
-        Lookup::Found(tool) => {
-            weighed(std::iter::once(tool)).await;
-            Ok(Json(view(&rest.door.engine, tool, Detail::Full, &caller)))
-        }
-        Lookup::Unknown => {
-            let unknown = Problem {
-                code: "tool.unknown",
-                blame: Blame::Caller,
-                message: format!("there is no tool `{name}`"),
-                hint: Some("`toolbooth tools list` shows the tools you may use".into()),
-            };
-            Err(gathered.explain(unknown).into())
-        }
+    match catalog.tool(name, caller) {
+        Lookup::Found(tool) => Ok(tool.clone()),
+        Lookup::Unknown => Err(gathered.explain(Problem {
+            code: "tool.unknown",
+            blame: Blame::Caller,
+            message: format!("there is no tool `{name}`"),
+            hint: Some("`toolbooth tools list` shows the tools you may use".into()),
+        })),
         Lookup::Ambiguous(tools) => {
             let mut names: Vec<&str> = tools.iter().map(|tool| &*tool.exposed).collect();
             names.sort_unstable();
@@ -183,8 +202,7 @@ pub async fn show(
                 blame: Blame::Caller,
                 message: format!("`{name}` names several tools: {}", names.join(", ")),
                 hint: Some("use one of the exposed names".into()),
-            }
-            .into())
+            })
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Weighs tools before they are shown, away from the threads that answer where that takes long.
+//! Weighs and scores tools before they are shown, away from the threads that answer where that takes long.
 
 use std::sync::Arc;
 use toolbooth_core::catalog::Tool;
@@ -6,13 +6,13 @@ use toolbooth_core::catalog::Tool;
 /// Definitions up to this size together are weighed in passing: a few milliseconds, once in their life.
 const IN_PASSING: usize = 128 * 1024;
 
-/// Sees to it that the cost of all these tools is known.
+/// Sees to it that the cost and the quality of all these tools are known.
 pub async fn weighed(tools: impl Iterator<Item = &Arc<Tool>>) {
     let unknown: Vec<Arc<Tool>> = tools.filter(|tool| !tool.is_weighed()).cloned().collect();
     let size: usize = unknown.iter().map(|tool| tool.definition.as_bytes().len()).sum();
     let weigh = move || {
         for tool in unknown {
-            let _ = tool.token_cost();
+            let _ = (tool.token_cost(), tool.quality());
         }
     };
     if size <= IN_PASSING {

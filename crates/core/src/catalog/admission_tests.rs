@@ -1,0 +1,195 @@
+//! What enters the catalog, what does not, and as what.
+
+use super::*;
+use crate::server::tests::entry;
+
+fn discovery(tools: &[&str]) -> Discovery {
+    let tools = tools.iter().map(|text| RawJson::parse((*text).to_owned()).expect("JSON")).collect();
+    Discovery { tools, ..Discovery::default() }
+}
+
+fn names(catalog: &ServerCatalog) -> Vec<&str> {
+    catalog.tools.iter().map(|tool| &*tool.exposed).collect()
+}
+
+#[test]
+fn one_bad_definition_harms_only_itself() {
+    let found = discovery(&[
+        r#"{"name":"b","inputSchema":{"type":"object"},"x":1.0}"#,
+        r#"{"inputSchema":{}}"#,
+        r#"{"name":7,"inputSchema":{}}"#,
+        r#"{"name":"noschema"}"#,
+        r#"{"name":"boolschema","inputSchema":true}"#,
+        r#"[1]"#,
+        r#"{"name":"a","inputSchema":{}}"#,
+        r#"{"name":"a","inputSchema":{"again":1}}"#,
+    ]);
+    let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
+    assert_eq!(names(&catalog), ["s_a", "s_b"]);
+    assert_eq!(catalog.set_aside.len(), 6);
+    assert_eq!(
+        catalog.tools_text,
+        r#"{"name":"s_a","inputSchema":{}},{"name":"s_b","inputSchema":{"type":"object"},"x":1.0}"#
+    );
+}
+
+#[test]
+fn a_sloppy_schema_is_listed_as_it_came_with_a_note() {
+    let tools = [
+        r##"{"name":"bad","inputSchema":{"properties":{"a":{"type":"strnig"}}}}"##,
+        r##"{"name":"endless","inputSchema":{"allOf":[{"$ref":"#"}]}}"##,
+        r##"{"name":"far","inputSchema":{"properties":{"a":{"$ref":"http://x.example/s"}}}}"##,
+        r##"{"name":"good","inputSchema":{"properties":{"a":{}}}}"##,
+    ];
+    let torn = r##"{"name":"torn","inputSchema":{"properties":{"_atlas_user":{},"b":{"$ref":"#/properties/_atlas_user"}}}}"##;
+    let found = discovery(&[tools[0], tools[1], tools[2], tools[3], torn]);
+    let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
+    assert_eq!(names(&catalog), ["s_bad", "s_endless", "s_far", "s_good", "s_torn"]);
+    for (tool, source) in catalog.tools.iter().zip(tools) {
+        assert_eq!(tool.definition.as_str().replace("\"s_", "\""), source);
+    }
+    assert!(catalog.tools[4].injected.is_some(), "what the gateway supplies stays hidden");
+    let said: Vec<_> =
+        catalog.set_aside.iter().map(|aside| (aside.kind, &*aside.name, &*aside.reason)).collect();
+    assert_eq!(
+        said,
+        [
+            (
+                "schema",
+                "bad",
+                "listed, but not every argument is checked: its schema is broken: `properties/a/type` must be a type's name"
+            ),
+            (
+                "schema",
+                "endless",
+                "listed, but its arguments are not checked: its schema refers to itself without end"
+            ),
+            (
+                "schema",
+                "far",
+                "listed, but not every argument is checked: its schema refers to `http://x.example/s`; only references within the schema (`#/…`) are followed"
+            ),
+            (
+                "schema",
+                "torn",
+                "listed, but not every argument is checked: its schema refers to `#/properties/_atlas_user`, which is not there"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn what_no_list_can_carry_and_what_hides_the_identity_is_set_aside() {
+    let huge =
+        format!(r#"{{"name":"huge","inputSchema":{{"title":"{}"}}}}"#, "x".repeat(MAX_DEFINITION_BYTES));
+    let deep = format!(r#"{{"name":"deep","inputSchema":{{"x":{}{}}}}}"#, "[".repeat(200), "]".repeat(200));
+    let nested = |inner: &str| format!("{}{inner}{}", r#"{"allOf":["#.repeat(40), "]}".repeat(40));
+    let sly = format!(r#"{{"name":"sly","inputSchema":{}}}"#, nested(r#"{"properties":{"_atlas_user":{}}}"#));
+    let plain = format!(r#"{{"name":"plain","inputSchema":{}}}"#, nested(r#"{"properties":{"a":{}}}"#));
+    let found = discovery(&[&huge, &deep, &sly, &plain]);
+    let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
+    assert_eq!(names(&catalog), ["s_plain"]);
+    let said: Vec<_> = catalog.set_aside.iter().map(|aside| (aside.kind, &*aside.name)).collect();
+    assert_eq!(said, [("tool", "huge"), ("tool", "deep"), ("tool", "sly"), ("schema", "plain")]);
+}
+
+#[test]
+fn what_the_gateway_supplies_is_not_listed() {
+    let source = r#"{"title": "T", "name":"who","inputSchema":{ "properties":{"_atlas_user":{}, "a":{"x":1.0}} },"x": [1, 2]}"#;
+    let catalog = admit(&Arc::new(entry("s")), &discovery(&[source]), &Naming::default(), &|_| false);
+    let tool = &catalog.tools[0];
+    assert_eq!(
+        catalog.tools_text,
+        r#"{"title":"T","name":"s_who","inputSchema":{ "properties":{"a":{"x":1.0}} },"x":[1, 2]}"#
+    );
+    assert!(tool.injected.as_ref().is_some_and(|injected| injected.hides("_atlas_user")));
+}
+
+/// Not a check but a measurement: `cargo test --release -- --ignored --nocapture ten_thousand`.
+#[test]
+#[ignore = "a measurement: cargo test --release -p toolbooth-core ten_thousand_tools -- --ignored --nocapture"]
+fn ten_thousand_tools_are_admitted() {
+    let tools: Vec<RawJson> = (0..10_000)
+        .map(|n| {
+            let parameters: Vec<String> = (0..8)
+                .map(|p| format!(r#""parameter_{p}":{{"type":"string","description":"{}"}}"#, "words ".repeat(12)))
+                .collect();
+            let text = format!(
+                r#"{{"name":"tool_{n}","description":"Does {n}","inputSchema":{{"type":"object","properties":{{{}}},"required":["parameter_0"]}}}}"#,
+                parameters.join(",")
+            );
+            RawJson::parse(text).expect("JSON")
+        })
+        .collect();
+    let found = Discovery { tools, ..Discovery::default() };
+    for _ in 0..3 {
+        let start = std::time::Instant::now();
+        let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|_| false);
+        println!("{} tools, {} bytes: {:?}", catalog.tools.len(), catalog.tools_text.len(), start.elapsed());
+    }
+}
+
+#[test]
+fn taken_names_get_a_suffix_and_nobody_else_is_renamed() {
+    let found = discovery(&[
+        r#"{"name":"a.b","inputSchema":{}}"#,
+        r#"{"name":"a_b","inputSchema":{}}"#,
+        r#"{"name":"c","inputSchema":{}}"#,
+    ]);
+    let catalog = admit(&Arc::new(entry("s")), &found, &Naming::default(), &|name| name == "s_c");
+    let names = names(&catalog);
+    assert_eq!(names[0], "s_a_b");
+    assert!(names[1].starts_with("s_a_b_") && names[1].len() == 12, "{names:?}");
+    assert!(names[2].starts_with("s_c_"), "{names:?}");
+    assert_eq!(catalog.set_aside.len(), 2);
+}
+
+#[test]
+fn deny_wins_over_allow() {
+    let mut server = entry("s");
+    server.tools.allow = vec!["read_*".into(), "write_a".into()];
+    server.tools.deny = vec!["*_secret".into()];
+    let found = discovery(&[
+        r#"{"name":"read_x","inputSchema":{}}"#,
+        r#"{"name":"read_secret","inputSchema":{}}"#,
+        r#"{"name":"write_a","inputSchema":{}}"#,
+        r#"{"name":"write_b","inputSchema":{}}"#,
+    ]);
+    let catalog = admit(&Arc::new(server), &found, &Naming::default(), &|_| false);
+    assert_eq!(names(&catalog), ["s_read_x", "s_write_a"]);
+    assert!(catalog.set_aside.is_empty(), "a denied tool enters nothing");
+}
+
+#[test]
+fn a_tool_with_hidden_characters_is_kept_apart_until_it_is_released_as_it_is() {
+    let sly = r#"{"name":"sly","description":"Adds.\u202eb","inputSchema":{"properties":{"a":{}}}}"#;
+    let slyer = r#"{"name":"sly","description":"Adds.\u202ec","inputSchema":{"properties":{"a":{}}}}"#;
+    let named = "{\"name\":\"a\u{200b}b\",\"inputSchema\":{}}";
+    let supplied = r#"{"name":"who","inputSchema":{"properties":{"_atlas_user":{"title":"\u200b"}}}}"#;
+    let plain = r#"{"name":"plain","description":"caf\u00e9","inputSchema":{}}"#;
+    let server = Arc::new(entry("s"));
+    let look = |sources: &[&str], released: &dyn Fn(&Tool) -> bool| {
+        let naming = Naming::default();
+        admit_by(&server, &discovery(sources), Admitting { naming: &naming, taken: &|_| false, released })
+    };
+    let catalog = look(&[sly, named, supplied, plain], &|_| false);
+    assert_eq!(names(&catalog), ["s_plain", "s_who"], "what clients are not sent hides nothing from them");
+    let said: Vec<_> =
+        catalog.set_aside.iter().map(|aside| (aside.kind, &*aside.name, &*aside.reason)).collect();
+    assert_eq!(
+        said,
+        [
+            ("quarantine", "a\\u{200b}b", "hidden characters: U+200B (zero-width) in `/name`"),
+            ("quarantine", "sly", "hidden characters: U+202E (bidirectional) in `/description`"),
+        ]
+    );
+    for name in ["s_a_b", "a\u{200b}b", "a\\u{200b}b", "mcp.s.a\\u{200b}b"] {
+        assert!(catalog.quarantined[0].goes_by(name), "{name}");
+    }
+    assert!(!catalog.quarantined[0].goes_by("ab"));
+    let digest = *catalog.quarantined[1].tool.digest();
+    let released = |tool: &Tool| *tool.name == *"sly" && *tool.digest() == digest;
+    assert_eq!(names(&look(&[sly, plain], &released)), ["s_plain", "s_sly"]);
+    let again = look(&[slyer, plain], &released);
+    assert_eq!((names(&again), again.quarantined.len()), (vec!["s_plain"], 1), "another definition");
+}
