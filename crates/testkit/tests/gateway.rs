@@ -16,6 +16,8 @@ mod arguments;
 mod callers;
 #[path = "gateway/catalogues.rs"]
 mod catalogues;
+#[path = "gateway/chat.rs"]
+mod chat;
 #[path = "gateway/cold.rs"]
 mod cold;
 #[path = "gateway/crowd.rs"]
