@@ -9,6 +9,7 @@ mod object_storage;
 mod python;
 mod setup;
 mod test;
+mod vocabulary;
 
 use anyhow::Result;
 use std::{
@@ -25,6 +26,7 @@ usage: cargo xtask TASK
   conformance   the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
   kills         kill the gateway at random moments and check what was promised [COUNT, 200]
   bench         what a call costs, against nginx [--quick] [--full] [--rows 1,2] [--report-only]
+  vocabulary    pack a tokenizer's vocabulary for the binary FILE.tiktoken
   fmt           format the code";
 
 fn main() -> ExitCode {
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::run(arguments).map(done),
         Some("kills") => kills::run(&root(), arguments).map(done),
         Some("bench") => bench::run(&root(), arguments).map(done),
+        Some("vocabulary") => vocabulary::run(&root(), arguments).map(done),
         Some("fmt") => format(&root()).map(done),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

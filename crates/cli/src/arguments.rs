@@ -123,6 +123,8 @@ pub enum Command {
     Events(commands::events::EventsArguments),
     /// Show and check the record of calls and decisions.
     Audit(commands::audit::AuditArguments),
+    /// Say what a client is shown of the tools, and why.
+    Exposure(commands::exposure::ExposureArguments),
     /// Check, show, explain or import configuration.
     Config(commands::config::ConfigArguments),
     /// Check tool manifests, list what they say, print their schema.

@@ -1,13 +1,15 @@
 //! The terms of a configuration: its policies, and what its rules hide.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use toolbooth_config::settings::{
-    AskDefault, AuditedCalls, AuthMode, Consent, Effect, OnChange, PlanReads, Rule, Subject,
+    AskDefault, AuditedCalls, AuthMode, Consent, Effect, ExposureMode, OnChange, PlanReads, Rule, Subject,
 };
 use toolbooth_config::{Settings, settings};
 use toolbooth_core::allowance::Allowance;
 use toolbooth_core::call::Policy;
 use toolbooth_core::call::policy::{self, RuleBook};
+use toolbooth_core::exposure::{self, Mode, Pins};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::result::Budget;
 use toolbooth_core::retry::{Jitter, RetryTerms};
@@ -68,7 +70,38 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
         },
         sampler: sampler(settings)?,
         routing: routing(settings)?,
+        exposure: Arc::new(exposure(settings)?),
     })
+}
+
+/// What clients are shown.
+fn exposure(settings: &Settings) -> Result<exposure::Terms, Problem> {
+    let told = &settings.exposure;
+    let mode = |mode: &ExposureMode| match mode {
+        ExposureMode::Auto => None,
+        ExposureMode::Full => Some(Mode::Full),
+        ExposureMode::Summary => Some(Mode::Summary),
+        ExposureMode::Search => Some(Mode::Search),
+    };
+    let pins = Pins::new(&told.always_load_tools).map_err(|error| Problem {
+        code: "config.bad-glob",
+        blame: Blame::Gateway,
+        message: format!("`exposure.always_load_tools` holds a pattern that cannot be read: {error}"),
+        hint: None,
+    })?;
+    let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let by_name = |modes: &BTreeMap<String, ExposureMode>| -> Vec<(String, exposure::Forced)> {
+        modes.iter().map(|(name, wanted)| (name.clone(), mode(wanted))).collect()
+    };
+    let terms = exposure::Terms::default();
+    let mut terms = terms.with_modes(by_name(&told.clients), by_name(&told.personas));
+    terms.mode = mode(&told.mode);
+    terms.pins = pins;
+    terms.description_limit = size(told.summary_description_limit);
+    terms.search_limit = size(told.max_tools_per_search);
+    terms.tool_tokens = told.tool_tokens;
+    terms.answer_tokens = settings.search.answer_tokens;
+    Ok(terms.keyed())
 }
 
 /// How calls are routed, tried again and bounded.

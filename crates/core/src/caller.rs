@@ -2,6 +2,7 @@
 
 use crate::call::policy::RuleBook;
 use crate::compliance::Level;
+use crate::exposure::Loaded;
 use crate::json::RawJson;
 use crate::persona::Persona;
 use std::collections::BTreeSet;
@@ -108,11 +109,13 @@ pub struct ClientFacts {
     pub capabilities: RawJson,
     /// The least severe log message it wants, if any.
     pub log_level: Option<String>,
+    /// What its session has loaded; a client without a session has none, as its lists may not vary by what it did.
+    pub loaded: Option<Arc<Loaded>>,
 }
 
 impl Default for ClientFacts {
     fn default() -> Self {
-        Self { info: None, capabilities: RawJson::empty_object(), log_level: None }
+        Self { info: None, capabilities: RawJson::empty_object(), log_level: None, loaded: None }
     }
 }
 

@@ -43,6 +43,7 @@ impl Engine {
         mut request: CallRequest,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
+        self.unwrap_inner(&mut request.incoming);
         let mut run = Run::open(self, &mut request.incoming);
         let answer = self.walk(request, &mut run, link).await;
         run.close(answer).await
@@ -62,7 +63,7 @@ impl Engine {
                 resolve(incoming, &self.catalog()).map_err(|fault| gathered.explain(fault.into()))?;
             let permitted = authorise(resolved)?;
             let situation = self.memory().situation(&permitted, run.licence());
-            let draft = draft(permitted, situation)?;
+            let draft = draft(permitted, situation).map_err(|misfit| self.explain_misfit(*misfit))?;
             run.drafted(&draft);
             // The terms of this moment: while a person was asked, others may have come into force.
             let judgement = judge(draft, &self.terms().policies)?;

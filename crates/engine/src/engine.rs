@@ -4,6 +4,7 @@ use crate::cached;
 use crate::changes::Change;
 use crate::dead_letters::LetterRoom;
 use crate::events::Events;
+use crate::exposure::SurfaceTally;
 use crate::files::{FileRoom, Files, Grant};
 use crate::health::Health;
 use crate::keeper::{CatalogKeeper, Part};
@@ -114,6 +115,7 @@ pub struct Engine {
     pub(crate) tracing: Tracing,
     started: Instant,
     own_seats: Seats,
+    surface_tally: SurfaceTally,
     /// One reload at a time.
     applying: Mutex<()>,
 }
@@ -192,6 +194,7 @@ impl Engine {
             health,
             subscriptions: Subscriptions::default(),
             own_seats: Seats::default(),
+            surface_tally: SurfaceTally::default(),
             applying: Mutex::new(()),
         });
         tokio::spawn(CatalogKeeper::new(Arc::downgrade(&engine)).run(inbox));
@@ -318,6 +321,11 @@ impl Engine {
         self.catalog.load()
     }
 
+    /// The same for those who keep it while they wait for something.
+    pub fn catalog_now(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
     pub(crate) fn newcomers(&self) -> &Arc<Newcomers> {
         &self.newcomers
     }
@@ -421,6 +429,8 @@ impl Engine {
     /// Puts other terms in force, for every call from now on.
     pub fn set_terms(&self, terms: Terms) {
         self.terms.store(Arc::new(terms));
+        // Clients may be shown more or less now; each stream looks at its own list.
+        self.announce(Change::List(ListKind::Tools));
     }
 
     /// Says who knows users that are not there. The first one stands.
@@ -430,6 +440,11 @@ impl Engine {
 
     pub(crate) fn roster(&self) -> Option<Arc<dyn Roster>> {
         self.roster.get().and_then(Weak::upgrade)
+    }
+
+    /// How often what clients are shown has changed.
+    pub fn surface_tally(&self) -> &SurfaceTally {
+        &self.surface_tally
     }
 
     pub(crate) fn own_seats(&self) -> &Seats {

@@ -4,8 +4,11 @@ use crate::cached;
 use crate::changes::Change;
 use crate::clock::now_ms;
 use crate::engine::{Engine, Managed};
+use crate::exposure::SurfaceCause;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use toolbooth_core::catalog::{
     Assembly, Catalog, Discovery, Evenness, Ground, ListKind, Naming, NamingStyle, Offer, Parts,
     ServerCatalog, admit, assemble,
@@ -28,6 +31,8 @@ pub(crate) enum Part {
     Gone(ServerName),
     /// What the operator's manifests say now.
     Manifests(Arc<[Manifest]>),
+    /// What is held back is to be published now: somebody asked for it.
+    Now,
     /// Several at once, published together.
     Many(Vec<Part>),
     /// Tells when the news is in.
@@ -43,11 +48,46 @@ impl Part {
         match self {
             Self::Discovered { discovery, .. } => discovery.tools.len(),
             Self::Cached { discovery, .. } | Self::Own { discovery, .. } => discovery.tools.len(),
-            Self::Gone(_) => 0,
+            Self::Gone(_) | Self::Now => 0,
             Self::Manifests(entries) => entries.len(),
             Self::Many(parts) => parts.iter().map(Self::size).sum(),
             Self::Then(part, _) => part.size(),
         }
+    }
+}
+
+/// How long a server that clients know must have listed the same before they are told of a change: a server that
+/// changes its mind twice has changed nothing.
+const QUIET: Duration = Duration::from_secs(2);
+/// How long a change is held back at most, by a server that never comes to rest.
+const HELD_LIMIT: Duration = Duration::from_secs(10);
+
+/// Changes that are held back until their servers have come to rest.
+#[derive(Default)]
+struct HeldBack {
+    parts: Parts,
+    /// When they are published, and when at the latest.
+    due: Option<(Instant, Instant)>,
+}
+
+impl HeldBack {
+    fn hold(&mut self, part: ServerCatalog) {
+        self.parts.insert(part.entry.name.clone(), Arc::new(part));
+        let now = Instant::now();
+        let latest = self.due.map_or(now + HELD_LIMIT, |(_, latest)| latest);
+        self.due = Some(((now + QUIET).min(latest), latest));
+    }
+
+    fn forget(&mut self, server: &ServerName) {
+        self.parts.remove(server);
+        if self.parts.is_empty() {
+            self.due = None;
+        }
+    }
+
+    fn release(&mut self) -> Parts {
+        self.due = None;
+        std::mem::take(&mut self.parts)
     }
 }
 
@@ -56,6 +96,10 @@ pub(crate) struct CatalogKeeper {
     engine: Weak<Engine>,
     /// What servers offer, as it was admitted.
     base: Parts,
+    /// What they offer by now and clients are not told yet.
+    held_back: HeldBack,
+    /// Why the catalog is another than before, as far as that is known.
+    cause: SurfaceCause,
     /// What the operator says of it.
     manifests: Arc<[Manifest]>,
     /// Both, put together: what is published.
@@ -65,14 +109,31 @@ pub(crate) struct CatalogKeeper {
 
 impl CatalogKeeper {
     pub(crate) fn new(engine: Weak<Engine>) -> Self {
-        Self { engine, base: Parts::new(), manifests: Arc::default(), parts: Parts::new(), revision: 0 }
+        Self {
+            engine,
+            base: Parts::new(),
+            held_back: HeldBack::default(),
+            cause: SurfaceCause::Configured,
+            manifests: Arc::default(),
+            parts: Parts::new(),
+            revision: 0,
+        }
     }
 
     /// Takes news until the engine is gone. News that waits is published together.
     pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Part>) {
-        while let Some(part) = inbox.recv().await {
+        loop {
+            // No news is what changes that are held back wait for.
+            let news = match self.held_back.due {
+                Some((due, _)) => tokio::time::timeout_at(due, inbox.recv()).await,
+                None => Ok(inbox.recv().await),
+            };
+            let mut parts = match news {
+                Ok(Some(part)) => vec![part],
+                Ok(None) => return,
+                Err(_) => vec![Part::Now],
+            };
             let Some(engine) = self.engine.upgrade() else { return };
-            let mut parts = vec![part];
             while let Ok(more) = inbox.try_recv() {
                 parts.push(more);
             }
@@ -81,6 +142,7 @@ impl CatalogKeeper {
             let work = move || {
                 let mut keeper = self;
                 let mut waiting = Vec::new();
+                keeper.cause = SurfaceCause::Configured;
                 for part in parts {
                     keeper.take(part, &engine, &mut waiting);
                 }
@@ -98,17 +160,25 @@ impl CatalogKeeper {
 
     fn take(&mut self, part: Part, engine: &Arc<Engine>, waiting: &mut Vec<oneshot::Sender<()>>) {
         match part {
-            Part::Gone(name) => drop(self.base.remove(&name)),
+            Part::Gone(name) => {
+                self.held_back.forget(&name);
+                self.base.remove(&name);
+            }
+            Part::Now => self.release(),
             Part::Manifests(entries) => self.manifests = entries,
             Part::Cached { entry, discovery } | Part::Own { entry, discovery } => {
-                self.admit(&entry, &discovery, engine);
+                if let Some(part) = self.admit(&entry, &discovery, engine) {
+                    self.base.insert(entry.name.clone(), Arc::new(part));
+                }
             }
             Part::Discovered { server, discovery, era } => {
                 let entry = match engine.servers().get(&server) {
                     Some(Managed::Running { server, .. }) => server.entry.clone(),
                     _ => return, // It left while it was listing.
                 };
-                self.admit(&entry, &discovery, engine);
+                if let Some(part) = self.admit(&entry, &discovery, engine) {
+                    self.heard(part);
+                }
                 remember(engine, server, era, &discovery);
             }
             Part::Many(parts) => parts.into_iter().for_each(|part| self.take(part, engine, waiting)),
@@ -119,7 +189,30 @@ impl CatalogKeeper {
         }
     }
 
-    fn admit(&mut self, entry: &Arc<ServerEntry>, discovery: &Discovery, engine: &Engine) {
+    /// Takes what a server lists: at once if clients know nothing of it yet, else when it has come to rest.
+    fn heard(&mut self, part: ServerCatalog) {
+        if self.base.get(&part.entry.name).is_some_and(|known| known.entry == part.entry) {
+            return self.held_back.hold(part);
+        }
+        self.cause = SurfaceCause::Discovered;
+        self.base.insert(part.entry.name.clone(), Arc::new(part));
+    }
+
+    fn release(&mut self) {
+        let released = self.held_back.release();
+        if !released.is_empty() {
+            self.cause = SurfaceCause::Changed;
+            self.base.extend(released);
+        }
+    }
+
+    /// What a server brings in, if that is anything else than what is known of it.
+    fn admit(
+        &mut self,
+        entry: &Arc<ServerEntry>,
+        discovery: &Discovery,
+        engine: &Engine,
+    ) -> Option<ServerCatalog> {
         let others: Vec<&Arc<ServerCatalog>> =
             self.base.iter().filter(|(name, _)| **name != entry.name).map(|(_, part)| part).collect();
         let published = engine.catalog();
@@ -142,13 +235,13 @@ impl CatalogKeeper {
             tracing::warn!(server.name = %entry.name, "{} `{}` of `{}`: {}", aside.kind, aside.name, entry.name, aside.reason);
         }
         // Another order of keys means nothing: the text that clients have stays.
-        let kept = self
-            .parts
-            .get(&entry.name)
-            .filter(|before| before.entry == *entry && same_meaning(before, &part));
-        if kept.is_none() {
-            self.base.insert(entry.name.clone(), Arc::new(part));
+        let same = |known: &Arc<ServerCatalog>| known.entry == *entry && same_meaning(known, &part);
+        if self.held_back.parts.get(&entry.name).is_some_and(same) {
+            return None; // It is on its way already, and its server at rest.
         }
+        // Whatever it was about to become, it did not.
+        self.held_back.forget(&entry.name);
+        (!self.base.get(&entry.name).is_some_and(same)).then_some(part)
     }
 
     /// Publishes a snapshot if anything means something else now, and says what.
@@ -177,6 +270,9 @@ impl CatalogKeeper {
         self.revision += 1;
         engine.set_catalog(Catalog::new(self.revision, self.parts.clone()));
         engine.emit_catalog(&before, &self.parts);
+        if changed.contains(&ListKind::Tools) {
+            engine.surface_tally().count(self.cause);
+        }
         for kind in changed {
             engine.announce(Change::List(kind));
         }

@@ -27,6 +27,8 @@ impl Engine {
     pub async fn refresh(&self, asked: Asked) -> Vec<(ServerName, ServerState)> {
         let asking: Vec<_> = self.to_ask(asked).into_iter().map(listed).collect();
         let mut asked: Vec<_> = futures_util::stream::iter(asking).buffer_unordered(AT_ONCE).collect().await;
+        // Whoever asks wants to see it.
+        self.publish_now().await;
         asked.sort_by(|(a, _), (b, _)| a.cmp(b));
         asked
     }

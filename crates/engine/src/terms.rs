@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Policy;
 use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::exposure;
 use toolbooth_core::result::Budget;
 
 /// What the configuration says about judging and asking. A reload replaces it whole.
@@ -29,6 +30,8 @@ pub struct Terms {
     pub sampler: Option<Arc<Sampler>>,
     /// How calls are routed, tried again and bounded.
     pub routing: RoutingTerms,
+    /// What clients are shown.
+    pub exposure: Arc<exposure::Terms>,
 }
 
 /// What becomes of results.
@@ -91,6 +94,7 @@ impl Default for Terms {
             letters: LetterTerms::default(),
             sampler: None,
             routing: RoutingTerms::default(),
+            exposure: Arc::default(),
         }
     }
 }

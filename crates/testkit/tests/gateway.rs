@@ -34,6 +34,8 @@ mod ending;
 mod eras;
 #[path = "gateway/events.rs"]
 mod events;
+#[path = "gateway/exposure.rs"]
+mod exposure;
 #[path = "gateway/failover.rs"]
 mod failover;
 #[path = "gateway/features.rs"]

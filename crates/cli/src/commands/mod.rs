@@ -10,6 +10,7 @@ pub mod dead_letters;
 pub mod doctor;
 pub mod events;
 pub mod explain;
+pub mod exposure;
 pub mod files;
 pub mod login;
 pub mod man;
@@ -51,6 +52,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Files(what) => files::run(&global, what),
         Command::Events(what) => events::run(&global, &what),
         Command::Audit(what) => audit::run(&global, what),
+        Command::Exposure(what) => exposure::run(&global, what),
         Command::Config(what) => config::run(&global, what),
         Command::Manifest(what) => manifest::run(&global, what),
         Command::Reload => reload::run(&global),

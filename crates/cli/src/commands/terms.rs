@@ -31,6 +31,7 @@ pub fn draw(terms: &Value, paint: Paint) -> String {
             format!("{cost} {} a call", terms["cost"]["unit"].as_str().map(line).unwrap_or_default())
         }),
     );
+    row("context", terms["token_cost"].as_u64().map(|tokens| format!("{tokens} tokens")));
     row("capabilities", Some(words(&terms["capabilities"])));
     row("personas", Some(words(&terms["persona_allowlist"])));
     row("auth scopes", Some(words(&terms["auth_scopes"])));

@@ -259,12 +259,9 @@ impl Shell<'_> {
             Some(McpAction::Disconnect { name }) => {
                 servers::connect_or_not(reach, global, &name, servers::Link::Down).await
             }
-            Some(McpAction::Tools(filter)) => {
-                tools::list(reach, global, &filter, tools::Columns::Scored).await
-            }
+            Some(McpAction::Tools(filter)) => tools::list(reach, global, &filter).await,
             Some(McpAction::Search { words }) => {
-                tools::list(reach, global, &tools::Filter::about(&words.join(" ")), tools::Columns::Plain)
-                    .await
+                tools::list(reach, global, &tools::Filter::about(&words.join(" "))).await
             }
         }
     }

@@ -80,11 +80,11 @@ fn a_server_cannot_move_the_cursor() {
     world.check(
         "tools list",
         expect![[r#"
-        TOOL      DESCRIPTION
-        sh_fail   Fails.
-        sh_paint  \u{1b}[2J\u{1b}[31mred\u{202e}
-        sh_probe  Returns what it was given.
-    "#]],
+            TOOL      TOKENS  DESCRIPTION
+            sh_fail       17  Fails.
+            sh_paint      32  \u{1b}[2J\u{1b}[31mred\u{202e}
+            sh_probe     107  Returns what it was given.
+        "#]],
     );
     world.check(
         "tools show paint",
@@ -98,6 +98,7 @@ fn a_server_cannot_move_the_cursor() {
               side effects  network (write)
               timeout       30 s
               flags         requires_consent
+              context       32 tokens
               providers     mcp:sh (priority 0)
 
               toolbooth call sh_paint
@@ -123,6 +124,7 @@ fn a_server_cannot_move_the_cursor() {
               side effects  network (write)
               timeout       30 s
               flags         requires_consent
+              context       107 tokens
               providers     mcp:sh (priority 0)
 
               toolbooth call sh_probe n=…

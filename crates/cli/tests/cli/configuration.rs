@@ -43,15 +43,15 @@ fn one_bad_server_spoils_no_other() {
     world.check(
         "tools list",
         expect![[r#"
-        TOOL        DESCRIPTION
-        good_fail   Fails.
-        good_paint  \u{1b}[2J\u{1b}[31mred\u{202e}
-        good_probe  Returns what it was given.
-        --- on standard error
+            TOOL        TOKENS  DESCRIPTION
+            good_fail       17  Fails.
+            good_paint      32  \u{1b}[2J\u{1b}[31mred\u{202e}
+            good_probe     107  Returns what it was given.
+            --- on standard error
 
-        Without the tools of gone (error), token (config_error), typo (config_error);
-        `toolbooth servers` tells why.
-    "#]],
+            Without the tools of gone (error), token (config_error), typo (config_error);
+            `toolbooth servers` tells why.
+        "#]],
     );
     world.check(
         "tools show typo_x",

@@ -37,26 +37,26 @@ fn nothing_is_needed_to_look_around() {
     world.check(
         "tools list",
         expect![[r#"
-            TOOL                       DESCRIPTION
-            demo_echo                  Returns the text it was given, unchanged.
-            demo_flaky                 Fails on every other call; shows how errors look.
-            demo_hash                  Computes the SHA-256 of a text, in hexadecimal.
-            demo_slow                  Waits for some milliseconds before it answers; shows…
-            demo_time                  Tells the current time in UTC, as seconds since 1970.
-            files_make_report          Makes a small report: a page to look at and its numb…
-            files_size                 Reads a file of your session and tells its size, typ…
-            identity_create_record     Makes a record that belongs to you, whoever you say …
-            identity_override_attempt  Tries to act as somebody else, and tells whether tha…
-            identity_whoami            Tells who the gateway says you are, and every argume…
-            planner_plan_task          Plans a task with the tools you may use, checks the …
+            TOOL                       TOKENS  DESCRIPTION
+            demo_echo                      45  Returns the text it was given, unchanged.
+            demo_flaky                     34  Fails on every other call; shows how errors …
+            demo_hash                      49  Computes the SHA-256 of a text, in hexadecim…
+            demo_slow                      61  Waits for some milliseconds before it answer…
+            demo_time                      37  Tells the current time in UTC, as seconds si…
+            files_make_report              89  Makes a small report: a page to look at and …
+            files_size                     63  Reads a file of your session and tells its s…
+            identity_create_record         58  Makes a record that belongs to you, whoever …
+            identity_override_attempt      59  Tries to act as somebody else, and tells whe…
+            identity_whoami                39  Tells who the gateway says you are, and ever…
+            planner_plan_task             213  Plans a task with the tools you may use, che…
         "#]],
     );
     world.check(
         "tools list --q time --limit 1",
         expect![[r#"
-        TOOL       DESCRIPTION
-        demo_time  Tells the current time in UTC, as seconds since 1970.
-    "#]],
+            TOOL       TOKENS  DESCRIPTION
+            demo_time      37  Tells the current time in UTC, as seconds since 1970.
+        "#]],
     );
     world.check(
         "tools show demo_slow",
@@ -71,6 +71,7 @@ fn nothing_is_needed_to_look_around() {
               side effects  network (read)
               timeout       30 s
               flags         requires_consent
+              context       61 tokens
               providers     mcp:demo (priority 0)
 
               toolbooth call demo_slow milliseconds=…
@@ -88,6 +89,7 @@ fn nothing_is_needed_to_look_around() {
               side effects  network (read)
               timeout       30 s
               flags         requires_consent
+              context       37 tokens
               providers     mcp:demo (priority 0)
 
               toolbooth call demo_time
@@ -271,9 +273,9 @@ fn help_is_short() {
 }
 
 /// What every view of a tool has, and a full one.
-const TOOL: &str = "name id server tool description side_effects effect default_timeout allow_parallel \
+const TOOL: &str = "name id server tool description token_cost side_effects effect default_timeout allow_parallel \
      requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured";
-const FULL: &str = "name id server tool description side_effects effect default_timeout allow_parallel \
+const FULL: &str = "name id server tool description token_cost side_effects effect default_timeout allow_parallel \
      requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured \
      providers parameters definition";
 

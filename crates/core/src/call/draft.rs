@@ -37,9 +37,28 @@ pub struct Draft {
     pub meta: Vec<Member>,
 }
 
+/// Arguments that a tool does not take, and whose they were: what helps depends on what the client has seen.
+#[derive(Debug)]
+pub struct Misfit {
+    /// What is wrong.
+    pub fault: CallFault,
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// What the client said about itself.
+    pub client: Arc<ClientFacts>,
+    /// The tool.
+    pub tool: Arc<Tool>,
+}
+
+impl From<Box<Misfit>> for CallFault {
+    fn from(misfit: Box<Misfit>) -> Self {
+        misfit.fault
+    }
+}
+
 /// Checks the arguments: an object, or nothing, which is the empty object; what the tool does not take
 /// from callers is dropped; what is left fits the tool's public schema.
-pub fn draft(permitted: Permitted, situation: Situation) -> Result<Draft, CallFault> {
+pub fn draft(permitted: Permitted, situation: Situation) -> Result<Draft, Box<Misfit>> {
     let Permitted(resolved) = permitted;
     let tool = resolved.tool;
     let incoming = resolved.incoming;
@@ -48,10 +67,16 @@ pub fn draft(permitted: Permitted, situation: Situation) -> Result<Draft, CallFa
         Some(arguments) if arguments.is_object() => arguments,
         Some(other) => {
             let found = Cursor::new(other.as_str(), 0).kind().in_words();
-            return Err(CallFault::ArgumentsNotObject { name: incoming.name, found });
+            let fault = CallFault::ArgumentsNotObject { name: incoming.name, found };
+            return Err(Box::new(Misfit { fault, caller: incoming.caller, client: incoming.client, tool }));
         }
     };
-    let (arguments, warnings) = check(&tool, &arguments)?;
+    let (arguments, warnings) = match check(&tool, &arguments) {
+        Ok(checked) => checked,
+        Err(fault) => {
+            return Err(Box::new(Misfit { fault, caller: incoming.caller, client: incoming.client, tool }));
+        }
+    };
     Ok(Draft {
         caller: incoming.caller,
         client: incoming.client,

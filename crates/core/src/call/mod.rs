@@ -20,7 +20,7 @@ mod tests;
 mod warning;
 
 pub use authorise::{Permitted, authorise};
-pub use draft::{Draft, check_edit, draft};
+pub use draft::{Draft, Misfit, check_edit, draft};
 pub use fault::CallFault;
 pub use inject::{InjectionContext, Injector, Moment};
 pub use licence::{Licence, fingerprint};

@@ -31,7 +31,7 @@ pub fn redraft(
     let permitted = authorise(Resolved { incoming, tool: target })?;
     // Whoever agreed to the tool agreed to what the operator says serves it.
     let situation = Situation { consent: Consented::Yes, ..situation(&permitted) };
-    draft(permitted, situation)
+    Ok(draft(permitted, situation)?)
 }
 
 impl Waiting {

@@ -9,6 +9,7 @@ use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
 use crate::manifest::{AuthHints, Overlay, ToolTerms};
 use crate::schema::{Coverage, Patterns, survey};
+use crate::search::Part;
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::{HashMap, HashSet};
@@ -56,6 +57,15 @@ pub struct ServerCatalog {
     pub set_aside: Vec<SetAside>,
     /// Whether those who may use the server may use all of its tools.
     pub evenness: Evenness,
+    /// What search knows of its tools, found out when somebody first searches.
+    pub(super) reading: OnceLock<Arc<Part>>,
+}
+
+impl ServerCatalog {
+    /// What search knows of its tools. It stays with this part, whatever becomes of others.
+    pub(crate) fn reading(&self, read: impl FnOnce(&Self) -> Part) -> Arc<Part> {
+        self.reading.get_or_init(|| Arc::new(read(self))).clone()
+    }
 }
 
 /// Builds a server's part of the catalog. `taken` holds the names other servers already have.
@@ -86,6 +96,7 @@ pub fn admit(
         capabilities: discovery.capabilities.clone(),
         instructions: discovery.instructions.clone(),
         set_aside,
+        reading: OnceLock::new(),
     }
 }
 
@@ -261,6 +272,7 @@ fn write_tools(
                 effect: OnceLock::new(),
                 digest: OnceLock::new(),
                 schema: OnceLock::new(),
+                cost: OnceLock::new(),
             })
         })
         .collect();

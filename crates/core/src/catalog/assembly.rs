@@ -15,7 +15,7 @@ use crate::schema::Coverage;
 use crate::server::ServerEntry;
 use bytes::BytesMut;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The parts of a catalog, by server.
 pub type Parts = BTreeMap<ServerName, Arc<ServerCatalog>>;
@@ -421,6 +421,7 @@ fn with_tools(base: &ServerCatalog, tools: Vec<Arc<Tool>>, mut notes: Vec<SetAsi
         capabilities: base.capabilities.clone(),
         instructions: base.instructions.clone(),
         set_aside,
+        reading: OnceLock::new(),
     }
 }
 
@@ -436,6 +437,7 @@ fn virtual_part(entry: Arc<ServerEntry>, tools: Vec<Arc<Tool>>, set_aside: Vec<S
         capabilities: None,
         instructions: None,
         set_aside,
+        reading: OnceLock::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::admission::ServerCatalog;
 use super::naming::Naming;
 use super::tool::Tool;
+use crate::exposure::{name_limits, shortened};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
@@ -76,6 +77,7 @@ impl NameIndex {
         let mut spellings: HashMap<String, Vec<Arc<Tool>>> = HashMap::with_capacity(self.exposed.len() * 5);
         let mut tools: Vec<_> = self.exposed.values().chain(self.variants.values().flatten()).collect();
         tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
+        let limits: Vec<usize> = name_limits().collect();
         for tool in tools {
             let mut forms = match tool.server.is_virtual() {
                 true => vec![tool.canonical(), tool.name.to_string()],
@@ -83,6 +85,9 @@ impl NameIndex {
             };
             // A tool that a manifest gave another name keeps its old one for those who know it.
             forms.extend(tool.under.iter().map(|under| under.exposed.to_string()));
+            // Some clients are shown shorter names.
+            let too_long = limits.iter().filter(|limit| tool.exposed.len() > **limit);
+            forms.extend(too_long.map(|limit| shortened(tool, *limit)));
             for form in forms {
                 let entry = spellings.entry(form).or_default();
                 if !entry.iter().any(|other| Arc::ptr_eq(other, tool)) {

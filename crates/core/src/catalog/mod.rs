@@ -13,6 +13,7 @@ mod overlay;
 mod roll;
 mod snapshot;
 mod tool;
+mod views;
 mod virtual_tool;
 
 pub use admission::{ServerCatalog, SetAside, admit};
@@ -24,3 +25,4 @@ pub use listing::{ListBytes, ListKind};
 pub use naming::{Naming, NamingStyle};
 pub use snapshot::Catalog;
 pub use tool::{Discovery, Offer, Tool};
+pub use views::View;

@@ -69,6 +69,7 @@ pub(super) fn lay(base: &Arc<Tool>, laying: Laying<'_>) -> Result<(Tool, Coverag
         effect: OnceLock::new(),
         digest: OnceLock::new(),
         schema: OnceLock::new(),
+        cost: OnceLock::new(),
     };
     Ok((tool, coverage))
 }

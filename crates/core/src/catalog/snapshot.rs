@@ -6,15 +6,18 @@ use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
 use super::roll::Roll;
 use super::tool::{Offer, Tool};
+use super::views::Views;
 use crate::caller::Caller;
 use crate::compliance::{Meeting, meet};
+use crate::exposure::meta::is_meta;
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::permission::{Extent, Permission, extent, on_offer, on_server, on_tool, tools_extent};
+use crate::search::{Hit, Index, Likeness, Query};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// How many views' lists are kept; beyond that the cache starts anew.
 const MAX_VIEWS: usize = 256;
@@ -32,6 +35,8 @@ pub struct Catalog {
     lists: Mutex<HashMap<(ListKind, String), Arc<ListBytes>>>,
     told: Mutex<HashMap<String, RawJson>>,
     roll: Roll,
+    search: OnceLock<Index>,
+    views: Views,
 }
 
 impl Catalog {
@@ -47,6 +52,8 @@ impl Catalog {
             lists: Mutex::default(),
             told: Mutex::default(),
             roll: Roll::default(),
+            search: OnceLock::new(),
+            views: Views::default(),
         }
     }
 
@@ -96,9 +103,31 @@ impl Catalog {
         })
     }
 
+    /// The tools this caller may use that fit a query best, best first. Others are as if they did not exist: they
+    /// do not even change the order.
+    pub fn search(&self, caller: &Caller, query: &Query) -> Vec<Hit> {
+        self.search_by(caller, query, Index::table())
+    }
+
+    /// The same, with somebody else's word on how like tools are to texts.
+    pub fn search_by(&self, caller: &Caller, query: &Query, likeness: &dyn Likeness) -> Vec<Hit> {
+        let index = self.search_index();
+        let view = index.view(self.view_of(caller), |tool| granted(on_tool(caller, tool)));
+        index.search(&view, query, likeness)
+    }
+
+    /// The search index, made when somebody first asks. Servers that are as they were are not read again.
+    pub fn search_index(&self) -> &Index {
+        self.search.get_or_init(|| Index::of(self.servers.values()))
+    }
+
     /// What tells this caller's view of the catalog from others', within one revision.
     pub fn view_key(&self, caller: &Caller) -> String {
         self.view_of(caller)
+    }
+
+    pub(super) fn views(&self) -> &Views {
+        &self.views
     }
 
     /// Finds a prompt by its exposed name, or by its own when only one server has it.
@@ -278,6 +307,11 @@ fn text_of<'a>(
     seen: &mut HashSet<&'a str>,
 ) -> Bytes {
     let offers = match kind {
+        // The meta tools are for those who are not shown all others.
+        ListKind::Tools if server.entry.is_own() => {
+            let listed = server.tools.iter().filter(|tool| !is_meta(tool));
+            return joined(listed.map(|tool| tool.definition.as_bytes()));
+        }
         ListKind::Tools if tools_extent(caller, server) == Extent::Whole => {
             return server.tools_text.clone();
         }

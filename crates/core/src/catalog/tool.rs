@@ -8,6 +8,7 @@ use crate::manifest::ToolTerms;
 use crate::names::ServerName;
 use crate::schema::PublicSchema;
 use crate::server::ServerEntry;
+use crate::weigh;
 use std::sync::{Arc, OnceLock};
 
 /// What a server said it offers, each definition as it sent it.
@@ -56,6 +57,8 @@ pub struct Tool {
     pub(super) digest: OnceLock<[u8; 32]>,
     /// The schema clients see, compiled when the tool is first called.
     pub(super) schema: OnceLock<Box<PublicSchema>>,
+    /// What its definition costs a model, counted when somebody first asks.
+    pub(super) cost: OnceLock<u32>,
 }
 
 impl Tool {
@@ -75,6 +78,7 @@ impl Tool {
             effect: OnceLock::new(),
             digest: OnceLock::new(),
             schema: OnceLock::new(),
+            cost: OnceLock::new(),
         }
     }
 
@@ -109,6 +113,16 @@ impl Tool {
     /// to nothing, so there is always one.
     pub fn public_schema(&self) -> &PublicSchema {
         self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema())))
+    }
+
+    /// How many tokens a model is shown of it, where its client hands on the whole definition.
+    pub fn token_cost(&self) -> u32 {
+        *self.cost.get_or_init(|| weigh::definition(&self.definition))
+    }
+
+    /// Whether its cost was counted already, so that asking costs nothing.
+    pub fn is_weighed(&self) -> bool {
+        self.cost.get().is_some()
     }
 
     /// The schema of its arguments, as clients see it.

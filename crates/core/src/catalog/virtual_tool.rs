@@ -98,6 +98,7 @@ pub(super) fn make(making: Making<'_>) -> Result<(Tool, Coverage), String> {
         effect: OnceLock::new(),
         digest: OnceLock::new(),
         schema: OnceLock::new(),
+        cost: OnceLock::new(),
     };
     Ok((tool, coverage))
 }

@@ -28,6 +28,8 @@ crate::words::words! {
         Calls = "calls",
         /// How often that went well.
         SuccessRate = "success_rate",
+        /// What they cost a model.
+        TokenCost = "token_cost",
     }
 }
 
@@ -173,6 +175,7 @@ impl ToolQuery {
                 let millionths = |record: Record| format!("{:07.0}", record.success_rate * 1e6);
                 (lens.record)(tool).map_or_else(String::new, millionths)
             }
+            Order::TokenCost => format!("{:010}", tool.token_cost()),
         }
     }
 

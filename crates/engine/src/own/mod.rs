@@ -1,6 +1,7 @@
 //! The gateway's own tools: in the catalog like any server's, and run in this process.
 
 mod artifact_read;
+mod describing;
 mod jq;
 
 use crate::answer::{Answer, ResultFacts};
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
 use toolbooth_core::catalog::Discovery;
+use toolbooth_core::exposure::meta;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::names::ServerName;
@@ -40,20 +42,23 @@ impl Engine {
     pub async fn offer_own_tools(&self) {
         let Ok(name) = NAME.parse::<ServerName>() else { return };
         let budget = self.terms().results.budget;
-        let part = match budget {
-            Some(_) => Part::Own {
-                entry: entry(name),
-                discovery: Discovery { tools: vec![artifact_read::definition()], ..Discovery::default() },
-            },
-            None => Part::Gone(name),
-        };
-        self.offer(part).await;
+        let mut tools = meta::definitions().to_vec();
+        tools.extend(budget.map(|_| artifact_read::definition()));
+        let discovery = Discovery { tools, ..Discovery::default() };
+        self.offer(Part::Own { entry: entry(name), discovery }).await;
     }
 
     /// Runs one of the gateway's own tools.
     pub(crate) async fn run_own(&self, call: &Sealed) -> Result<Answer, Problem> {
         match &*call.tool().name {
             READER => Ok(done(self.artifact_read(call).await)),
+            meta::LIST => Ok(done(self.list_tools(call))),
+            meta::DESCRIBE => Ok(done(self.describe_tool(call))),
+            // A call inside a call became that call before anything else was done with it: this is none.
+            meta::CALL => Ok(done(Err(format!(
+                "`{}` calls other tools: give the name of one, and its arguments",
+                meta::CALL
+            )))),
             other => Err(Problem {
                 code: "call.no-provider",
                 blame: Blame::Gateway,

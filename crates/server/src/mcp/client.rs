@@ -47,6 +47,7 @@ pub fn modern_facts(meta: &RequestMeta) -> ClientFacts {
         info: meta.client_info.clone(),
         capabilities: bridged(capabilities),
         log_level: meta.log_level.clone(),
+        loaded: None,
     }
 }
 

@@ -277,6 +277,7 @@ pub(super) fn open_session(
         info: params.member("clientInfo").map(|info| info.detached()),
         capabilities: capabilities.map_or_else(RawJson::empty_object, |capabilities| capabilities.detached()),
         log_level: None,
+        loaded: Some(Arc::default()),
     };
     Session::new(caller, Revision::negotiate(&version), facts)
         .ok_or_else(|| invalid("no randomness for a session"))

@@ -93,6 +93,7 @@ impl Filter {
     fn wants(&self, change: &Change, client: &Client, catalog: &Catalog) -> bool {
         match change {
             Change::List(kind) => self.wants_list(*kind),
+            Change::Loaded(_) => self.tools,
             Change::Resource { params, server } => {
                 let uri = params.member("uri");
                 let uri = uri.as_ref().and_then(RawJson::string).unwrap_or_default();
@@ -203,7 +204,10 @@ impl Listening {
                     Change::List(kind) if self.is_other(*kind) => {
                         return Some(self.message(change.method(), None));
                     }
-                    Change::List(_) => {}
+                    Change::Loaded(_) if self.is_other(ListKind::Tools) => {
+                        return Some(self.message(change.method(), None));
+                    }
+                    Change::List(_) | Change::Loaded(_) => {}
                 }
             }
         }
@@ -215,6 +219,8 @@ impl Listening {
         loop {
             tokio::select! {
                 change = self.changes.recv() => match change {
+                    // Another session's is nothing to look up rights for.
+                    Ok(Change::Loaded(by)) if self.client.facts.loaded.as_ref() != Some(&by) => continue,
                     Ok(change) => self.pending.push_back(change),
                     // Too far behind to know what was missed.
                     Err(RecvError::Lagged(_)) => self.pending.extend(every_list()),
@@ -256,7 +262,7 @@ impl Listening {
         if !self.filter.wants_list(kind) {
             return false;
         }
-        let digest = self.door.engine.catalog().list(kind, &self.client.caller).digest();
+        let digest = self.door.engine.listed(kind, &self.client.caller, &self.client.facts).digest();
         let place = ListKind::ALL.iter().position(|other| *other == kind);
         place
             .and_then(|place| self.known.get_mut(place))

@@ -274,7 +274,7 @@ async fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -
         return Err(invalid("`cursor` was not handed out by this gateway"));
     }
     door.engine.gathered(&client.caller).await;
-    Ok(Begun::Ready(Reply::List(door.engine.catalog().list(kind, &client.caller))))
+    Ok(Begun::Ready(Reply::List(door.engine.listed(kind, &client.caller, &client.facts))))
 }
 
 /// What the gateway can do for its clients.

@@ -83,6 +83,11 @@ fn servers(page: &mut Page, engine: &Engine) {
     for (name, part) in catalog.servers() {
         page.line("toolbooth_catalog_tools", &[("server", name.as_str())], part.tools.len() as f64);
     }
+    let name = "toolbooth_surface_changes_total";
+    page.head(name, "counter", "How often what clients are shown has changed, by what changed it.");
+    for (cause, count) in engine.surface_tally().report() {
+        page.line(name, &[("cause", cause)], count as f64);
+    }
     page.gauge("toolbooth_catalog_revision", "How often the catalog has changed.", catalog.revision as f64);
 }
 

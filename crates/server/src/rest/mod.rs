@@ -15,6 +15,7 @@ mod dead_letters;
 mod endpoint;
 mod etag;
 mod events;
+mod exposure;
 mod files;
 mod manifests;
 mod metrics;
@@ -118,6 +119,7 @@ const KNOWN: &[Endpoint] = endpoints![
     audit::verify,
     events::follow,
     events::recent,
+    exposure::explain,
     manifests::list,
     metrics::metrics,
 ];

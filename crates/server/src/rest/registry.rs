@@ -64,10 +64,10 @@ pub async fn show(
     _: Nothing,
 ) -> Result<Json<RegistryView>, ProblemDocument> {
     rest.door.engine.gathered(&caller).await;
-    let catalog = rest.door.engine.catalog();
+    let catalog = rest.door.engine.catalog_now();
     let narrowing = Narrowing::read(MOST_TOOLS)?;
     Ok(Json(RegistryView {
-        tools: tools::page(&rest, &catalog, std::slice::from_ref(&caller), &narrowing),
+        tools: tools::page(&rest, &catalog, std::slice::from_ref(&caller), &narrowing).await,
         skills: Vec::new(),
         jobs: Vec::new(),
         personas: open_to(&rest, &caller),

@@ -352,7 +352,11 @@ pub async fn act(
             until(ENDING, gone).await;
             settle(&server).await;
         }
-        "refresh" => server.refresh().await,
+        "refresh" => {
+            server.refresh().await;
+            // Whoever asks wants to see it.
+            rest.door.engine.publish_now().await;
+        }
         other => {
             return Err(Problem {
                 code: "request.not-found",

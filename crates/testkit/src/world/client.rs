@@ -34,6 +34,7 @@ pub struct Client {
     answers: Answers,
     headers: Vec<(String, String)>,
     next_id: Arc<AtomicU64>,
+    name: String,
 }
 
 /// Everything a client can be asked.
@@ -45,6 +46,14 @@ impl Client {
     /// A client of either era that can be asked everything.
     pub async fn of(era: Era, address: SocketAddr) -> Self {
         Self::with_capabilities(era, address, everything()).await
+    }
+
+    /// A client of either era that gives itself this name, and can be asked nothing.
+    pub async fn called(name: &str, era: Era, address: SocketAddr) -> Self {
+        let revision = if era == Era::Modern { MODERN } else { LEGACY };
+        let mut client = Self::new(era, address, revision, json!({}));
+        client.name = name.to_owned();
+        if era == Era::Legacy { client.opened().await } else { client }
     }
 
     /// A client of either era that can be asked this much.
@@ -85,7 +94,7 @@ impl Client {
         let mut client = self;
         let (revision, capabilities) = (client.revision.clone(), client.capabilities.clone());
         let params = json!({ "protocolVersion": revision, "capabilities": capabilities,
-            "clientInfo": { "name": "world", "version": "1" } });
+            "clientInfo": { "name": client.name, "version": "1" } });
         let body = json!({ "jsonrpc": "2.0", "id": "opening", "method": "initialize", "params": params });
         let reply = client.post(&body.to_string(), &[]).await;
         client.session = reply.header("mcp-session-id").map(str::to_owned);
@@ -107,6 +116,7 @@ impl Client {
             answers: Arc::new(|method, _| usual_answer(method)),
             headers: Vec::new(),
             next_id: Arc::new(AtomicU64::new(1)),
+            name: "world".to_owned(),
         }
     }
 
@@ -302,7 +312,7 @@ impl Client {
         let mut stamp = vec![
             (key("protocolVersion"), json!(self.revision)),
             (key("clientCapabilities"), self.capabilities.clone()),
-            (key("clientInfo"), json!({ "name": "world", "version": "1" })),
+            (key("clientInfo"), json!({ "name": self.name, "version": "1" })),
         ];
         stamp.extend(self.log_level.as_ref().map(|level| (key("logLevel"), json!(level))));
         stamp

@@ -36,7 +36,7 @@ pub struct Filter {
     /// Whether tools that were never called count as good: `include` or `exclude`.
     #[arg(long, value_name = "WORD")]
     pub unknown: Option<String>,
-    /// The order: `name`, `server`, `calls` or `success_rate`; `-` in front turns it round.
+    /// The order: `name`, `server`, `calls`, `success_rate` or `token_cost`; `-` in front turns it round.
     #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
     pub sort: Option<String>,
     /// How much of each tool, with `--json`: `summary` or `full`.

@@ -52,22 +52,13 @@ pub fn run(global: &Global, what: ToolsArguments) -> Outcome {
 /// The same at a gateway that is open already.
 pub async fn within(reach: &Reach, global: &Global, what: ToolsArguments) -> Outcome {
     match what.action.unwrap_or(Action::List(Box::new(what.filter))) {
-        Action::List(filter) => list(reach, global, &filter, Columns::Plain).await,
+        Action::List(filter) => list(reach, global, &filter).await,
         Action::Show { name } => show(reach, global, &name).await,
     }
 }
 
-/// What a list says of each tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Columns {
-    /// Its name and its description.
-    Plain,
-    /// Its quality too.
-    Scored,
-}
-
 /// Lists tools.
-pub async fn list(reach: &Reach, global: &Global, filter: &Filter, columns: Columns) -> Outcome {
+pub async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
     for server in &filter.server {
         // Asked first, so that a slip in the name is not an empty list.
         if let Err(failure) = reach.get(&format!("/servers/{}", segment(server))).await {
@@ -92,43 +83,18 @@ pub async fn list(reach: &Reach, global: &Global, filter: &Filter, columns: Colu
         render::complain(&absent);
         return Ok(Exit::Ok);
     }
-    render::print(&table(&tools, columns).draw(Paint::stdout()));
+    let mut table = Table::new(&["TOOL", "TOKENS", "DESCRIPTION"]).numbers(1);
+    for tool in &tools {
+        let text = |key: &str| tool[key].as_str().unwrap_or_default();
+        let cost = tool["token_cost"].as_u64().map(|tokens| tokens.to_string()).unwrap_or_default();
+        table.row([Cell::toned(text("name"), Tone::Strong), cost.into(), text("description").into()]);
+    }
+    render::print(&table.draw(Paint::stdout()));
     if more.is_some() {
         render::complain(&format!("The first {} are shown; there are more.\n", tools.len()));
     }
     render::complain(&absent);
     Ok(Exit::Ok)
-}
-
-fn table(tools: &[Value], columns: Columns) -> Table {
-    let mut table = match columns {
-        Columns::Plain => Table::new(&["TOOL", "DESCRIPTION"]),
-        Columns::Scored => Table::new(&["TOOL", "QUALITY", "DESCRIPTION"]).numbers(1),
-    };
-    for tool in tools {
-        let text = |key: &str| tool[key].as_str().unwrap_or_default();
-        let name = Cell::toned(text("name"), Tone::Strong);
-        match columns {
-            Columns::Plain => table.row([name, text("description").into()]),
-            Columns::Scored => table.row([name, quality(&tool["quality"]), text("description").into()]),
-        }
-    }
-    table
-}
-
-/// How well a tool is described, of 100.
-fn quality(quality: &Value) -> Cell {
-    match quality.as_f64().or_else(|| quality["score"].as_f64()) {
-        None => Cell::toned("-", Tone::Dim),
-        Some(score) => {
-            let tone = match score {
-                ..40.0 => Tone::Bad,
-                ..70.0 => Tone::Warn,
-                _ => Tone::Good,
-            };
-            Cell::toned(&format!("{score:.0}"), tone)
-        }
-    }
 }
 
 /// All matching tools, page after page: the revision, the tools, and where the rest would start.

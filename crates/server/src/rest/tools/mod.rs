@@ -2,9 +2,11 @@
 
 mod query;
 mod view;
+mod weighing;
 
 pub use query::{Detail, Narrowing};
 pub use view::{ToolView, view};
+pub use weighing::weighed;
 
 use super::Rest;
 use super::asked::{At, Nothing, bad_query};
@@ -23,7 +25,7 @@ use toolbooth_core::catalog::{Catalog, Lookup, Tool};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_server, on_tool};
-use toolbooth_core::registry::{Cursor, Lens, Record};
+use toolbooth_core::registry::{self, Cursor, Lens, Order, Record};
 use toolbooth_engine::Engine;
 use utoipa::ToSchema;
 
@@ -63,7 +65,7 @@ pub async fn list(
     let narrowing = Narrowing::read(uri.query().unwrap_or_default())?;
     let callers = views(&rest, &caller, &narrowing.personas)?;
     rest.door.engine.gathered(&caller).await;
-    let catalog = rest.door.engine.catalog();
+    let catalog = rest.door.engine.catalog_now();
     let tag = match narrowing.looks_at_records() {
         true => None,
         false => Some(etag::of(&rest, &catalog, &callers, uri.query())),
@@ -71,7 +73,7 @@ pub async fn list(
     if etag::is_known(&headers, tag.as_deref()) {
         return Ok(etag::not_modified(tag));
     }
-    let page = page(&rest, &catalog, &callers, &narrowing);
+    let page = page(&rest, &catalog, &callers, &narrowing).await;
     Ok(etag::stamped(Json(page).into_response(), tag))
 }
 
@@ -91,12 +93,18 @@ fn views(
 }
 
 /// A page as these callers, who are one, see it.
-pub fn page(rest: &Rest, catalog: &Catalog, callers: &[Arc<Caller>], narrowing: &Narrowing) -> ToolPage {
-    let sees = sees(catalog, callers);
+pub async fn page(
+    rest: &Rest,
+    catalog: &Catalog,
+    callers: &[Arc<Caller>],
+    narrowing: &Narrowing,
+) -> ToolPage {
+    if narrowing.query.order.0 == Order::TokenCost {
+        weighed(catalog.roll(callers)).await;
+    }
+    let found = find(rest, catalog, callers, narrowing);
+    weighed(found.tools.iter().copied()).await;
     let engine = &rest.door.engine;
-    let record = |tool: &Tool| record(engine, tool);
-    let lens = Lens { record: &record, sees: &sees };
-    let found = narrowing.query.page(catalog.roll(callers), &lens);
     // What may be told of a tool goes by the view that it is seen through.
     let may_use = |caller: &&Arc<Caller>, tool: &Tool| on_tool(caller, tool) == Permission::Granted;
     let seen_by = |tool: &Tool| callers.iter().find(|caller| may_use(caller, tool));
@@ -104,6 +112,19 @@ pub fn page(rest: &Rest, catalog: &Catalog, callers: &[Arc<Caller>], narrowing: 
     let tools: Vec<ToolView> = found.tools.into_iter().filter_map(show).collect();
     let next_cursor = found.next.as_ref().map(Cursor::write);
     ToolPage { revision: catalog.revision, count: tools.len(), tools, next_cursor }
+}
+
+fn find<'a>(
+    rest: &Rest,
+    catalog: &'a Catalog,
+    callers: &[Arc<Caller>],
+    narrowing: &Narrowing,
+) -> registry::ToolPage<'a> {
+    let sees = sees(catalog, callers);
+    let engine = &rest.door.engine;
+    let record = |tool: &Tool| record(engine, tool);
+    let lens = Lens { record: &record, sees: &sees };
+    narrowing.query.page(catalog.roll(callers), &lens)
 }
 
 /// How a tool did lately.
@@ -139,9 +160,12 @@ pub async fn show(
     _: Nothing,
 ) -> Result<Json<ToolView>, ProblemDocument> {
     let gathered = rest.door.engine.gathered_for_tool(&name, &caller).await;
-    let catalog = rest.door.engine.catalog();
+    let catalog = rest.door.engine.catalog_now();
     match catalog.tool(&name, &caller) {
-        Lookup::Found(tool) => Ok(Json(view(&rest.door.engine, tool, Detail::Full, &caller))),
+        Lookup::Found(tool) => {
+            weighed(std::iter::once(tool)).await;
+            Ok(Json(view(&rest.door.engine, tool, Detail::Full, &caller)))
+        }
         Lookup::Unknown => {
             let unknown = Problem {
                 code: "tool.unknown",

@@ -56,7 +56,7 @@ pub struct ToolParameters {
     /// Tools whose name, description or arguments hold this text.
     #[param(max_length = 256)]
     q: Option<String>,
-    /// The order: `name` (the default), `server`, `calls` or `success_rate`; `-` in front turns it round.
+    /// The order: `name` (the default), `server`, `calls`, `success_rate` or `token_cost`; `-` in front turns it round.
     #[param(inline)]
     sort: Option<SortWord>,
     /// At most this many; brought into range (1 to 1000).
@@ -95,6 +95,10 @@ enum SortWord {
     SuccessRate,
     #[schema(rename = "-success_rate")]
     SuccessRateDown,
+    #[schema(rename = "token_cost")]
+    TokenCost,
+    #[schema(rename = "-token_cost")]
+    TokenCostDown,
 }
 
 #[derive(utoipa::ToSchema)]
@@ -303,7 +307,7 @@ mod tests {
             ("side_effects=netwrk", "not `netwrk`; did you mean `network`?"),
             (
                 "sort=nmae",
-                "`sort` is one of name, server, calls, success_rate, not `nmae`; did you mean `name`?",
+                "`sort` is one of name, server, calls, success_rate, token_cost, not `nmae`; did you mean `name`?",
             ),
             ("min_success_rate=much", "not `much`"),
             ("min_success_rate=-1", "not `-1`"),

@@ -24,6 +24,8 @@ pub struct ToolView {
     /// What it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The tokens (o200k) of its name, description and schema: what it takes of a model's context, in full.
+    pub token_cost: u32,
     /// What holds for its calls.
     #[serde(flatten)]
     pub terms: TermsView,
@@ -50,6 +52,7 @@ pub fn view(engine: &Engine, tool: &Tool, detail: Detail, caller: &Caller) -> To
         server: tool.server.name.to_string(),
         tool: tool.name.to_string(),
         description: tool.description(),
+        token_cost: tool.token_cost(),
         terms: TermsView::of(engine, tool, caller, detail),
         parameters: full.then(|| tool.input_schema()),
         definition: full.then(|| tool.definition.clone()),

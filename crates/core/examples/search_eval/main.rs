@@ -1,0 +1,116 @@
+//! How good and how fast tool search is, over collections of tools and queries with known answers.
+//!
+//! Run it as `cargo xtask search-eval [FOLDER]`. It uses the catalog and its search as the gateway does.
+
+mod goals;
+mod measure;
+mod rivals;
+mod sets;
+mod speed;
+
+use measure::{Figures, mean};
+use rivals::{Bm25, Substrings};
+use sets::{Collection, Set};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: search-eval [FOLDER] [--runs FOLDER]";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    let mut folder = PathBuf::from("../shared/search-eval");
+    let mut runs = None;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--runs" => runs = Some(PathBuf::from(arguments.next().ok_or(USAGE)?)),
+            other if other.starts_with("--") => return Err(format!("`{other}` is unknown\n{USAGE}")),
+            other => folder = PathBuf::from(other),
+        }
+    }
+    let sets = sets::read(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    if cfg!(debug_assertions) {
+        println!("note: this is not an optimised build; its times mean little\n");
+    }
+    let mut collections: Vec<Collection> = Vec::new();
+    let (mut ours, mut plain, mut seed) = (Vec::new(), Vec::new(), Vec::new());
+    for set in &sets {
+        if collections.last().is_none_or(|last| last.file != set.tools) {
+            collections.push(Collection::read(&folder, &set.tools)?);
+        }
+        let collection = collections.last().ok_or("no tools")?;
+        let ranked: Vec<Vec<String>> =
+            set.queries.iter().map(|query| collection.search(&query.text)).collect();
+        if let Some(runs) = &runs {
+            write_run(runs, set, &ranked)?;
+        }
+        ours.push(Figures::of(set, &ranked));
+        let bm25 = Bm25::of(collection);
+        plain.push(Figures::of(
+            set,
+            &set.queries.iter().map(|query| bm25.search(&query.text)).collect::<Vec<_>>(),
+        ));
+        let substrings = Substrings::of(collection);
+        seed.push(Figures::of(
+            set,
+            &set.queries.iter().map(|query| substrings.search(&query.text)).collect::<Vec<_>>(),
+        ));
+    }
+    println!("{}", table(&sets, &ours, &plain, &seed));
+    let named = measure::exact_names(&collections);
+    let speeds: Vec<_> =
+        [5_000, 10_000].into_iter().filter_map(|size| speed::measure(&sets, &collections, size)).collect();
+    for speed in &speeds {
+        println!("{speed}");
+    }
+    println!("\n{}", goals::judge(&sets, &ours, named, &speeds));
+    Ok(())
+}
+
+fn table(sets: &[Set], ours: &[Figures], plain: &[Figures], seed: &[Figures]) -> String {
+    let mut text = format!(
+        "{:14} {:>5} {:>5}  {:>5} {:>5} {:>5} {:>5} {:>5} {:>6}   {:>9} {:>7}\n",
+        "set", "tools", "asked", "r@1", "r@3", "r@5", "r@10", "MRR", "nDCG@5", "BM25 r@5", "old r@5"
+    );
+    let mut row = |name: &str, sizes: String, f: &Figures, plain: f64, seed: f64| {
+        let _ = writeln!(
+            text,
+            "{name:14} {sizes}  {:.3} {:.3} {:.3} {:.3} {:.3} {:6.3}   {plain:9.3} {seed:7.3}",
+            f.recall[0], f.recall[1], f.recall[2], f.recall[3], f.mrr, f.ndcg
+        );
+    };
+    for (((set, ours), plain), seed) in sets.iter().zip(ours).zip(plain).zip(seed) {
+        row(
+            &set.name,
+            format!("{:5} {:5}", set.size, set.queries.len()),
+            ours,
+            plain.recall[2],
+            seed.recall[2],
+        );
+    }
+    let at_five = |all: &[Figures]| all.iter().map(|f| f.recall[2]).sum::<f64>() / all.len().max(1) as f64;
+    row("mean", " ".repeat(11), &mean(ours), at_five(plain), at_five(seed));
+    text
+}
+
+/// A file that other scorers can read.
+fn write_run(folder: &Path, set: &Set, ranked: &[Vec<String>]) -> Result<(), String> {
+    let lines = set
+        .queries
+        .iter()
+        .zip(ranked)
+        .map(|(query, ranked)| serde_json::json!({"qid": query.id, "ranked": ranked}).to_string());
+    let text = lines.collect::<Vec<_>>().join("\n");
+    std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    std::fs::write(folder.join(format!("{}.jsonl", set.name)), text + "\n").map_err(|error| error.to_string())
+}

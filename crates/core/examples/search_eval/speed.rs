@@ -1,0 +1,49 @@
+//! How long the index takes to build, and a search to answer.
+
+use super::sets::{Collection, Set, catalog};
+use std::fmt;
+use std::time::{Duration, Instant};
+use toolbooth_core::search::Query;
+
+/// Times over a catalog of one size.
+pub struct Speed {
+    pub tools: usize,
+    pub build: Duration,
+    pub median: Duration,
+    pub slow: Duration,
+}
+
+/// Measures over as many tools as wanted, made of the largest collection.
+pub fn measure(sets: &[Set], collections: &[Collection], size: usize) -> Option<Speed> {
+    let largest = collections.iter().max_by_key(|collection| collection.listed.len())?;
+    let catalog = catalog(&largest.listed, size);
+    let started = Instant::now();
+    let tools = catalog.search_index().len();
+    let build = started.elapsed();
+    let texts = sets.iter().flat_map(|set| set.queries.iter().take(150)).map(|query| query.text.clone());
+    let queries: Vec<Query> =
+        texts.filter_map(|text| Query::new(vec![text], Query::USUAL_HITS).ok()).collect();
+    let mut times = Vec::with_capacity(queries.len());
+    for query in &queries {
+        let started = Instant::now();
+        std::hint::black_box(catalog.search(largest.owner(), query));
+        times.push(started.elapsed());
+    }
+    times.sort_unstable();
+    let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or_default();
+    Some(Speed { tools, build, median: at(50), slow: at(99) })
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |time: Duration| time.as_secs_f64() * 1_000.0;
+        let Self { tools, build, median, slow } = self;
+        write!(
+            f,
+            "{tools} tools: index {:.0} ms, search p50 {:.2} ms, p99 {:.2} ms",
+            ms(*build),
+            ms(*median),
+            ms(*slow)
+        )
+    }
+}

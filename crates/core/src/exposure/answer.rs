@@ -1,0 +1,121 @@
+//! The answer to a search: signatures under a budget of tokens, the best hit in full when there is room for it.
+
+use super::signature::{cut, signature};
+use super::surface::{tokens, within};
+use crate::catalog::Tool;
+use crate::json::{ObjectWriter, RawJson};
+
+/// A tool that was found.
+#[derive(Debug, Clone, Copy)]
+pub struct AnswerHit<'a> {
+    /// The tool.
+    pub tool: &'a Tool,
+    /// How well it fits.
+    pub score: f32,
+}
+
+/// What a model is told of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchAnswer {
+    /// The text.
+    pub text: String,
+    /// Whether the first hit's definition is in it.
+    pub has_definition: bool,
+}
+
+/// How much is said of each hit: characters of its description and optional parameters, less and less.
+const DETAILS: [(usize, usize); 5] = [(200, 12), (120, 8), (60, 5), (0, 3), (0, 0)];
+/// The longest note that is passed on.
+const MAX_NOTE: usize = 160;
+
+/// Writes the answer: as much as fits into `budget` tokens, and the name of every hit in any case.
+pub fn search_answer(hits: &[AnswerHit<'_>], notes: &[String], budget: u32) -> SearchAnswer {
+    let notes: String = notes.iter().take(3).map(|note| format!("\nNote: {}", cut(note, MAX_NOTE))).collect();
+    let Some(best) = hits.first() else {
+        let text = format!("No tool was found. Try other words, or `mcp_tool_list`.{notes}");
+        return SearchAnswer { text, has_definition: false };
+    };
+    let whole = |detail: (usize, usize)| {
+        let lines: Vec<String> = hits.iter().map(|hit| line(hit, detail)).collect();
+        format!("{}{notes}", lines.join("\n"))
+    };
+    let fitting = DETAILS.iter().map(|detail| whole(*detail)).find(|text| within(text, budget).is_some());
+    let Some(text) = fitting else {
+        let names: Vec<&str> = hits.iter().map(|hit| &*hit.tool.exposed).collect();
+        return SearchAnswer { text: format!("{}{notes}", names.join("\n")), has_definition: false };
+    };
+    let definition = format!("\nBest match: {}", core_definition(best.tool));
+    let left = budget.saturating_sub(tokens(&text));
+    match within(&definition, left) {
+        Some(_) => SearchAnswer { text: text + &definition, has_definition: true },
+        None => SearchAnswer { text, has_definition: false },
+    }
+}
+
+fn line(hit: &AnswerHit<'_>, (characters, optional): (usize, usize)) -> String {
+    let AnswerHit { tool, score } = hit;
+    let head = format!("{} [{}, {score:.2}]", signature(tool, optional), tool.server.name);
+    match tool.description().filter(|_| characters > 0) {
+        Some(text) if !text.trim().is_empty() => format!("{head} {}", cut(&text, characters)),
+        _ => head,
+    }
+}
+
+/// What a model needs of a definition: what else is in it is for its client.
+pub(super) fn core_definition(tool: &Tool) -> RawJson {
+    let mut writer = ObjectWriter::with_capacity(tool.definition.as_bytes().len());
+    for key in ["name", "description", "inputSchema"] {
+        if let Some(value) = tool.definition.member(key) {
+            writer.raw(key, &value);
+        }
+    }
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::tests::entry;
+    use std::sync::Arc;
+
+    fn tool(name: &str, description: &str, parameters: usize) -> Tool {
+        let mut tool = Tool::bare(Arc::new(entry("srv")), name, &format!("srv_{name}"));
+        let properties: serde_json::Map<String, serde_json::Value> = (0..parameters)
+            .map(|number| {
+                let about = serde_json::json!({ "type": "string", "description": "Says what to do. ".repeat(20) });
+                (format!("parameter_{number}"), about)
+            })
+            .collect();
+        tool.definition = RawJson::from_value(&serde_json::json!({
+            "name": tool.exposed, "description": description,
+            "inputSchema": { "type": "object", "properties": properties },
+            "annotations": { "readOnlyHint": true },
+        }));
+        tool
+    }
+
+    #[test]
+    fn a_small_best_hit_is_shown_in_full() {
+        let tool = tool("read", "Reads a file.", 0);
+        let answer = search_answer(&[AnswerHit { tool: &tool, score: 0.5 }], &["`git` is down".into()], 500);
+        assert_eq!(
+            answer.text,
+            "srv_read() [srv, 0.50] Reads a file.\nNote: `git` is down\nBest match: {\"name\":\"srv_read\",\
+             \"description\":\"Reads a file.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{}}}"
+        );
+    }
+
+    #[test]
+    fn an_answer_keeps_to_its_budget_and_names_every_hit() {
+        let tools: Vec<Tool> = (0..5).map(|n| tool(&format!("tool_{n}"), &"Long words. ".repeat(60), 30)).collect();
+        let hits: Vec<AnswerHit<'_>> = tools.iter().map(|tool| AnswerHit { tool, score: 0.1 }).collect();
+        for budget in [500, 200, 100] {
+            let answer = search_answer(&hits, &[], budget);
+            assert!(within(&answer.text, budget).is_some(), "{budget}: {}", answer.text);
+            assert!(tools.iter().all(|tool| answer.text.contains(&*tool.exposed)));
+        }
+        let least = search_answer(&hits, &[], 1);
+        assert_eq!(least.text.lines().count(), 5, "names in any case: {}", least.text);
+        assert!(search_answer(&[], &[], 500).text.contains("No tool was found"));
+    }
+}

@@ -1,0 +1,261 @@
+//! The choice of a mode: one function, from what is configured, who asks and how much there is to show.
+
+use super::Mode;
+use super::clients::{Family, family};
+use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// What is configured of the mode: one, or `auto`, which is none.
+pub type Forced = Option<Mode>;
+
+/// What the configuration says about exposure.
+#[derive(Debug)]
+pub struct Terms {
+    /// The mode where neither client nor persona has its own.
+    pub mode: Forced,
+    clients: Vec<(String, Option<GlobMatcher>, Forced)>,
+    personas: BTreeMap<String, Forced>,
+    /// Tools that are listed in full in every mode.
+    pub pins: Pins,
+    /// Characters of a description in a summary.
+    pub description_limit: usize,
+    /// Hits of a search that names no limit.
+    pub search_limit: usize,
+    /// Tokens of definitions that `auto` lists.
+    pub tool_tokens: u32,
+    /// Tokens of the answer to a search.
+    pub answer_tokens: u32,
+    key: u64,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            mode: None,
+            clients: Vec::new(),
+            personas: BTreeMap::new(),
+            pins: Pins::default(),
+            description_limit: 100,
+            search_limit: 5,
+            tool_tokens: 10_000,
+            answer_tokens: 500,
+            key: 0,
+        }
+        .keyed()
+    }
+}
+
+impl Terms {
+    /// The same with modes for clients and personas by name. A client is named as it names itself, by the word the
+    /// table of clients has for it, or by a glob.
+    pub fn with_modes(
+        mut self,
+        clients: impl IntoIterator<Item = (String, Forced)>,
+        personas: impl IntoIterator<Item = (String, Forced)>,
+    ) -> Self {
+        let matcher = |key: &str| {
+            let is_glob = key.contains(['*', '?', '[', '{']);
+            is_glob.then(|| Glob::new(key).ok().map(|glob| glob.compile_matcher())).flatten()
+        };
+        self.clients = clients
+            .into_iter()
+            .map(|(key, mode)| (key.to_lowercase(), mode))
+            .map(|(key, mode)| (key.clone(), matcher(&key), mode))
+            .collect();
+        // A plain name says more than a glob.
+        self.clients.sort_by_key(|(_, glob, _)| glob.is_some());
+        self.personas = personas.into_iter().collect();
+        self
+    }
+
+    /// The same, ready to be told from others whose lists differ. Called last.
+    pub fn keyed(mut self) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (self.description_limit, self.tool_tokens, &self.pins.texts).hash(&mut hasher);
+        self.key = hasher.finish();
+        self
+    }
+
+    /// What tells lists made by these terms from others'.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    fn for_client(&self, name: &str, family: Option<&Family>) -> Option<(&str, Forced)> {
+        let own = name.to_lowercase();
+        let is = |key: &str, glob: &Option<GlobMatcher>| {
+            key == own
+                || family.is_some_and(|family| key == family.word)
+                || glob.as_ref().is_some_and(|glob| glob.is_match(&own))
+        };
+        let found = self.clients.iter().find(|(key, glob, _)| is(key, glob));
+        found.map(|(key, _, mode)| (key.as_str(), *mode))
+    }
+}
+
+/// Tools that are listed whatever the mode, by globs over their names.
+#[derive(Debug, Clone, Default)]
+pub struct Pins {
+    globs: GlobSet,
+    texts: Vec<String>,
+}
+
+impl Pins {
+    /// Pins of these globs; one that is none is the error.
+    pub fn new(globs: &[String]) -> Result<Self, globset::Error> {
+        let mut builder = GlobSetBuilder::new();
+        for glob in globs {
+            builder.add(Glob::new(glob)?);
+        }
+        Ok(Self { globs: builder.build()?, texts: globs.to_vec() })
+    }
+
+    /// Whether nothing is pinned.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// Whether a tool is pinned, by any name it goes by.
+    pub fn hold(&self, server: &str, own: &str, exposed: &str) -> bool {
+        !self.is_empty()
+            && (self.globs.is_match(exposed)
+                || self.globs.is_match(own)
+                || self.globs.is_match(format!("{server}.{own}"))
+                || self.globs.is_match(format!("mcp.{server}.{own}")))
+    }
+}
+
+/// How much of a caller's tools fits into the budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Size {
+    /// Every definition.
+    Small,
+    /// Their summaries.
+    Middling,
+    /// Not even those.
+    Large,
+}
+
+/// The mode for a client, and why it is that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The mode.
+    pub mode: Mode,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a mode was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// `exposure.clients` says so under this key.
+    Client(String),
+    /// `exposure.personas` says so of this persona.
+    Persona(String),
+    /// `exposure.mode` says so.
+    Setting,
+    /// The client keeps tools out of its model's context by itself.
+    Defers(&'static str),
+    /// By how much fits into the budget of so many tokens.
+    Budget(Size, u32),
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Client(key) => write!(f, "`exposure.clients` says so for `{key}`"),
+            Self::Persona(name) => write!(f, "`exposure.personas` says so for `{name}`"),
+            Self::Setting => f.write_str("`exposure.mode` says so"),
+            Self::Defers(word) => write!(f, "the client (`{word}`) defers tools by itself"),
+            Self::Budget(Size::Small, most) => {
+                write!(f, "all definitions fit into `exposure.tool_tokens` ({most})")
+            }
+            Self::Budget(Size::Middling, most) => {
+                write!(f, "only summaries fit into `exposure.tool_tokens` ({most})")
+            }
+            Self::Budget(Size::Large, most) => {
+                write!(f, "not even summaries fit into `exposure.tool_tokens` ({most})")
+            }
+        }
+    }
+}
+
+/// Chooses: what is said of the client, then of the persona, then of everybody; where that is `auto`, by what the
+/// client does itself and by how much there is. `size` is asked only when it decides.
+pub fn choose(terms: &Terms, client: &str, persona: Option<&str>, size: impl FnOnce() -> Size) -> Choice {
+    let family = family(client);
+    let of_client = terms.for_client(client, family);
+    let of_persona = || persona.and_then(|name| terms.personas.get(name).map(|mode| (name, *mode)));
+    let said = match of_client {
+        Some((key, mode)) => mode.map(|mode| (mode, Reason::Client(key.to_owned()))),
+        None => match of_persona() {
+            Some((name, mode)) => mode.map(|mode| (mode, Reason::Persona(name.to_owned()))),
+            None => terms.mode.map(|mode| (mode, Reason::Setting)),
+        },
+    };
+    if let Some((mode, reason)) = said {
+        return Choice { mode, reason };
+    }
+    if let Some(family) = family.filter(|family| family.defers) {
+        return Choice { mode: Mode::Full, reason: Reason::Defers(family.word) };
+    }
+    let size = size();
+    let mode = match size {
+        Size::Small => Mode::Full,
+        Size::Middling => Mode::Summary,
+        Size::Large => Mode::Search,
+    };
+    Choice { mode, reason: Reason::Budget(size, terms.tool_tokens) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_particular_word_decides() {
+        let modes = |pairs: &[(&str, Forced)]| -> Vec<(String, Forced)> {
+            pairs.iter().map(|(key, mode)| ((*key).to_owned(), *mode)).collect()
+        };
+        let terms = Terms { mode: Some(Mode::Summary), ..Terms::default() }.with_modes(
+            modes(&[("cursor", Some(Mode::Search)), ("my-*", Some(Mode::Full)), ("my-auto", None)]),
+            modes(&[("dev", Some(Mode::Full)), ("free", None)]),
+        );
+        let cases = [
+            ("cursor-vscode", Some("dev"), Mode::Search),
+            ("My-Agent", Some("dev"), Mode::Full),
+            ("my-auto", Some("dev"), Mode::Search), // `auto`, and too much for anything else
+            ("other", Some("dev"), Mode::Full),
+            ("other", Some("free"), Mode::Search),
+            ("claude-code", Some("free"), Mode::Full),
+            ("other", Some("unsaid"), Mode::Summary),
+            ("claude-code", None, Mode::Summary),
+        ];
+        for (client, persona, expected) in cases {
+            let choice = choose(&terms, client, persona, || Size::Large);
+            assert_eq!(choice.mode, expected, "{client} {persona:?}: {}", choice.reason);
+        }
+    }
+
+    #[test]
+    fn auto_goes_by_the_client_and_then_by_size() {
+        let terms = Terms::default();
+        for (size, expected) in
+            [(Size::Small, Mode::Full), (Size::Middling, Mode::Summary), (Size::Large, Mode::Search)]
+        {
+            assert_eq!(choose(&terms, "somebody", None, || size).mode, expected);
+            assert_eq!(choose(&terms, "codex-mcp-client", None, || size).mode, Mode::Full);
+        }
+    }
+
+    #[test]
+    fn pins_know_tools_by_all_their_names() {
+        let pins = |glob: &str| Pins::new(&[glob.to_owned()]).expect("a glob");
+        for glob in ["fs_read", "fs_*", "fs.read", "mcp.fs.*", "*read*", "read"] {
+            assert!(pins(glob).hold("fs", "read", "fs_read"), "{glob}");
+        }
+        assert!(!pins("git_*").hold("fs", "read", "fs_read"));
+        assert!(!Pins::default().hold("fs", "read", "fs_read"));
+    }
+}

@@ -1,0 +1,101 @@
+//! Tools that a legacy session has loaded: found or described, they join that session's list.
+
+use crate::catalog::ListBytes;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most tools one session keeps loaded; the longest unused go first.
+pub const MAX_LOADED: usize = 64;
+
+/// What a session has loaded. Shared by all requests of the session.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Exposed names, the latest last.
+    names: VecDeque<Box<str>>,
+    /// The list made of them, and what it was made for.
+    list: Option<(String, Arc<ListBytes>)>,
+}
+
+impl PartialEq for Loaded {
+    /// One session's is its own.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Loaded {}
+
+impl Loaded {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads tools by their exposed names; those that were not loaded before.
+    pub fn add<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+        let mut state = self.state();
+        let mut new = Vec::new();
+        for name in names {
+            match state.names.iter().position(|known| **known == *name) {
+                Some(place) => {
+                    // Used again: it goes last.
+                    let known = state.names.remove(place);
+                    state.names.extend(known);
+                }
+                None => {
+                    state.names.push_back(name.into());
+                    new.push(name);
+                }
+            }
+        }
+        while state.names.len() > MAX_LOADED {
+            state.names.pop_front();
+        }
+        if !new.is_empty() {
+            state.list = None;
+        }
+        new
+    }
+
+    /// Whether nothing is loaded.
+    pub fn is_empty(&self) -> bool {
+        self.state().names.is_empty()
+    }
+
+    /// The list with what is loaded, made anew only when that, or what it is made for, is another.
+    pub fn list(&self, key: String, make: impl FnOnce(&[Box<str>]) -> ListBytes) -> Arc<ListBytes> {
+        let mut state = self.state();
+        if let Some((made_for, list)) = &state.list
+            && *made_for == key
+        {
+            return list.clone();
+        }
+        let list = Arc::new(make(state.names.make_contiguous()));
+        state.list = Some((key, list.clone()));
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_unused_go_first() {
+        let loaded = Loaded::default();
+        assert!(loaded.is_empty());
+        assert_eq!(loaded.add(["a", "b", "a"]), ["a", "b"]);
+        assert_eq!(loaded.add(["a"]), Vec::<&str>::new());
+        let many: Vec<String> = (1..MAX_LOADED).map(|number| format!("t{number}")).collect();
+        loaded.add(many.iter().map(String::as_str));
+        loaded.list(String::new(), |names| {
+            assert_eq!(names.len(), MAX_LOADED);
+            assert_eq!(&*names[0], "a", "`b` was unused for longer");
+            ListBytes::default()
+        });
+    }
+}

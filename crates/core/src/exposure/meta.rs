@@ -1,0 +1,111 @@
+//! The meta tools: how a model finds, reads and calls tools that its client does not list.
+
+use crate::catalog::Tool;
+use crate::json::RawJson;
+use serde_json::json;
+
+/// Finds tools by what they do.
+pub const SEARCH: &str = "mcp_tool_search";
+/// Lists tools, page by page.
+pub const LIST: &str = "mcp_tool_list";
+/// Gives one tool's full definition.
+pub const DESCRIBE: &str = "mcp_tool_describe";
+/// Calls any tool by name.
+pub const CALL: &str = "mcp_tool_call";
+
+/// The most queries of one search.
+pub const MAX_QUERIES: usize = 8;
+/// The longest query, in characters.
+pub const MAX_QUERY: usize = 1_000;
+/// The longest pattern, in characters.
+pub const MAX_PATTERN: usize = 500;
+/// The most hits of one search.
+pub const MAX_HITS: usize = 50;
+
+/// Whether a tool is one of the meta tools, which are listed in `search` mode alone.
+pub fn is_meta(tool: &Tool) -> bool {
+    tool.server.is_own() && matches!(&*tool.name, SEARCH | LIST | DESCRIBE | CALL)
+}
+
+/// What the meta tools say of themselves. Every client in `search` mode has them in its context: they are short.
+pub fn definitions() -> [RawJson; 4] {
+    let text = json!({ "type": "string" });
+    [
+        json!({
+            "name": SEARCH,
+            "description": "Find tools for a task; most tools are not listed. Returns signatures, the best match in full. Call one by its name, or with mcp_tool_call.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "query": { "type": "string", "description": "What you want to do, or a tool's name", "maxLength": MAX_QUERY },
+                    "queries": { "type": "array", "items": { "type": "string", "maxLength": MAX_QUERY }, "maxItems": MAX_QUERIES, "description": "Several tasks at once" },
+                    "regex": { "type": "string", "maxLength": MAX_PATTERN, "description": "Only tools whose name or description matches" },
+                    "limit": { "type": "integer" }
+                }
+            },
+            "annotations": { "readOnlyHint": true, "openWorldHint": false }
+        }),
+        json!({
+            "name": LIST,
+            "description": "List all tools, page by page.",
+            "inputSchema": { "type": "object", "properties": { "server": text, "cursor": text } },
+            "annotations": { "readOnlyHint": true, "openWorldHint": false }
+        }),
+        json!({
+            "name": DESCRIBE,
+            "description": "Get a tool's full definition.",
+            "inputSchema": { "type": "object", "properties": { "name": text }, "required": ["name"] },
+            "annotations": { "readOnlyHint": true, "openWorldHint": false }
+        }),
+        json!({
+            "name": CALL,
+            "description": "Call a tool that is not listed.",
+            "inputSchema": {
+                "type": "object",
+                "properties": { "name": text, "arguments": { "type": "object" } },
+                "required": ["name"]
+            }
+        }),
+    ]
+    .map(|definition| RawJson::from_value(&definition))
+}
+
+/// The call inside a call of [`CALL`]: its tool and arguments. Nothing where there is none, or where it is another
+/// such call: whoever reads the outer one then says what is wrong.
+pub fn inner_call(arguments: Option<&RawJson>) -> Option<(String, Option<RawJson>)> {
+    let arguments = arguments?;
+    let [name, inner] = arguments.pick(["name", "arguments"]);
+    let name = arguments.share(name?).string()?.into_owned();
+    let inner = inner.map(|inner| arguments.share(inner));
+    (name != CALL).then_some((name, inner.map(unwrapped)))
+}
+
+/// Some models write the arguments as text that holds JSON.
+fn unwrapped(arguments: RawJson) -> RawJson {
+    let inside = arguments.string().and_then(|text| RawJson::parse(text.into_owned()).ok());
+    inside.filter(RawJson::is_object).unwrap_or(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_call_inside_is_taken_out() {
+        let cases = [
+            (r#"{"name":"a","arguments":{"x":1.0}}"#, Some(("a", Some(r#"{"x":1.0}"#)))),
+            (r#"{"name":"a"}"#, Some(("a", None))),
+            (r#"{"name":"a","arguments":"{\"x\":1}"}"#, Some(("a", Some(r#"{"x":1}"#)))),
+            (r#"{"name":"a","arguments":"x"}"#, Some(("a", Some(r#""x""#)))),
+            (r#"{"name":"mcp_tool_call","arguments":{"name":"a"}}"#, None),
+            (r#"{"arguments":{}}"#, None),
+            (r#"{"name":7}"#, None),
+        ];
+        for (given, expected) in cases {
+            let given = RawJson::parse(given.to_owned()).expect("JSON");
+            let found = inner_call(Some(&given));
+            let found = found.as_ref().map(|(name, inner)| (&**name, inner.as_ref().map(RawJson::as_str)));
+            assert_eq!(found, expected, "{given}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Surfaces: definitions in the form that a mode and a client ask for, and what they cost.
+
+use super::choice::{Size, Terms};
+use super::clients::{Dialect, Rooted};
+use super::signature::cut;
+use super::{Mode, meta};
+use crate::caller::Caller;
+use crate::catalog::{Catalog, Naming, Tool};
+use crate::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
+use std::borrow::Cow;
+
+/// What may not stand at the top of a plain schema.
+const COMBINED: [&str; 3] = ["anyOf", "oneOf", "allOf"];
+/// The most branches of a combined schema whose properties are shown.
+const MAX_BRANCHES: usize = 64;
+
+/// The form of a list: everything that decides about its bytes, besides the catalog and the caller.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape<'a> {
+    /// The mode.
+    pub mode: Mode,
+    /// What the client cannot take.
+    pub dialect: Dialect,
+    /// What the configuration says.
+    pub terms: &'a Terms,
+}
+
+/// What tells the lists of one shape from others'.
+pub(crate) type ShapeKey = (Mode, Dialect, u64);
+
+impl Shape<'_> {
+    pub(crate) fn key(&self) -> ShapeKey {
+        (self.mode, self.dialect, self.terms.key())
+    }
+
+    /// Whether the list is the catalog's own.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.mode == Mode::Full && self.dialect == Dialect::ANY
+    }
+
+    /// How a tool stands in the list; nothing where it does not. `loaded` are the names a session has loaded.
+    pub(crate) fn entry<'t>(&self, tool: &'t Tool, loaded: &[Box<str>]) -> Option<Cow<'t, RawJson>> {
+        if tool.server.is_own() {
+            let is_listed = self.mode == Mode::Search || !meta::is_meta(tool);
+            return is_listed.then_some(Cow::Borrowed(&tool.definition));
+        }
+        let is_pinned = || self.terms.pins.hold(tool.server.name.as_str(), &tool.name, &tool.exposed);
+        match self.mode {
+            Mode::Full => Some(dressed(tool, &self.dialect)),
+            Mode::Summary if is_pinned() => Some(dressed(tool, &self.dialect)),
+            Mode::Summary => {
+                let name = name_for(tool, &self.dialect);
+                Some(Cow::Owned(summary(tool, &name, self.terms.description_limit)))
+            }
+            Mode::Search if loaded.contains(&tool.exposed) || is_pinned() => Some(dressed(tool, &self.dialect)),
+            Mode::Search => None,
+        }
+    }
+}
+
+/// A tool in short: its name, the start of its description, and the smallest schema there is.
+pub fn summary(tool: &Tool, name: &str, limit: usize) -> RawJson {
+    let mut writer = ObjectWriter::with_capacity(name.len() + limit + 64);
+    writer.text("name", name);
+    if let Some(description) = tool.description() {
+        writer.text("description", &cut(&description, limit));
+    }
+    writer.raw("inputSchema", &RawJson::trusted(&br#"{"type":"object"}"#[..]));
+    writer.finish()
+}
+
+/// The name of a tool for a client.
+fn name_for<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, str> {
+    match dialect.longest_name {
+        Some(limit) if tool.exposed.len() > limit => Cow::Owned(shortened(tool, limit)),
+        _ => Cow::Borrowed(&tool.exposed),
+    }
+}
+
+/// A tool's name, cut for clients that take no longer ones.
+pub(crate) fn shortened(tool: &Tool, limit: usize) -> String {
+    let naming = Naming { max_length: limit, ..Naming::default() };
+    naming.suffixed(&tool.exposed, tool.server.name.as_str(), &tool.name)
+}
+
+/// A definition as a client can take it; the very same where it can take it as it is.
+fn dressed<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, RawJson> {
+    let name = match name_for(tool, dialect) {
+        Cow::Owned(name) => Some(RawJson::from_value(&name)),
+        Cow::Borrowed(_) => None,
+    };
+    let schema = match dialect.rooted {
+        Rooted::Anyhow => None,
+        Rooted::Plainly => plain(&tool.input_schema()),
+    };
+    if name.is_none() && schema.is_none() {
+        return Cow::Borrowed(&tool.definition);
+    }
+    let edited = edit_object(&tool.definition, |key, _| match (key, &name, &schema) {
+        ("name", Some(name), _) => Edit::Replace(name.clone()),
+        ("inputSchema", _, Some(schema)) => Edit::Replace(schema.clone()),
+        _ => Edit::Keep,
+    });
+    edited.map_or(Cow::Borrowed(&tool.definition), Cow::Owned)
+}
+
+/// A schema without what may not stand at its top; nothing where it has none of that. Arguments that only a branch
+/// declares are shown beside the others. The gateway itself goes by the schema as it was.
+fn plain(schema: &RawJson) -> Option<RawJson> {
+    let [dialect, any, one, all, properties] = schema.pick(["$schema", "anyOf", "oneOf", "allOf", "properties"]);
+    if dialect.or(any).or(one).or(all).is_none() {
+        return None;
+    }
+    let without = edit_object(schema, |key, _| match key {
+        "$schema" => Edit::Drop,
+        key if COMBINED.contains(&key) => Edit::Drop,
+        _ => Edit::Keep,
+    });
+    let without = without.ok()?;
+    let mut gathered = properties.map_or_else(RawJson::empty_object, |properties| schema.share(properties));
+    let branches = [any, one, all].into_iter().flatten().filter_map(|list| schema.share(list).elements().ok());
+    for branch in branches.flatten().take(MAX_BRANCHES) {
+        for declared in branch.member("properties").and_then(|all| all.members().ok()).unwrap_or_default() {
+            if gathered.member(&declared.key).is_none() {
+                gathered = with_members(&gathered, &[(&*declared.key, declared.value)]).ok()?;
+            }
+        }
+    }
+    let object = RawJson::trusted(&br#""object""#[..]);
+    let set: &[(&str, RawJson)] = match gathered.as_str() {
+        "{}" => &[("type", object)],
+        _ => &[("type", object), ("properties", gathered)],
+    };
+    with_members(&without, set).ok()
+}
+
+/// What each mode would cost a caller's client, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weights {
+    /// How many tools there are.
+    pub tools: usize,
+    /// The full list.
+    pub full: u64,
+    /// The list of summaries.
+    pub summary: u64,
+    /// The meta tools and pinned ones.
+    pub search: u64,
+}
+
+impl Weights {
+    /// Weighs what a caller may be shown. Counts everything: for those who ask, not for every list.
+    pub fn of(catalog: &Catalog, caller: &Caller, dialect: Dialect, terms: &Terms) -> Self {
+        let mut weights = Self { tools: catalog.tools(caller).count(), full: 0, summary: 0, search: 0 };
+        let shape = |mode| Shape { mode, dialect, terms };
+        let own = catalog.visible(caller).filter(|server| server.entry.is_own()).flat_map(|part| &part.tools);
+        for tool in own.chain(catalog.tools(caller)) {
+            let weight = |mode| {
+                let entry = shape(mode).entry(tool, &[]);
+                entry.map_or(0, |entry| u64::from(tokens(entry.as_str())))
+            };
+            weights.full += weight(Mode::Full);
+            weights.summary += weight(Mode::Summary);
+            weights.search += weight(Mode::Search);
+        }
+        weights
+    }
+}
+
+/// How much of a caller's tools fits into the budget; looks at no more of them than it must.
+pub(crate) fn size(catalog: &Catalog, caller: &Caller, terms: &Terms) -> Size {
+    let fits = |text: &dyn Fn(&Tool) -> Cow<'_, RawJson>| {
+        let left = catalog.tools(caller).try_fold(terms.tool_tokens, |left, tool| {
+            let text = text(tool);
+            within(text.as_str(), left).map(|tokens| left.saturating_sub(tokens))
+        });
+        left.is_some()
+    };
+    if fits(&|tool| Cow::Owned(tool.definition.clone())) {
+        return Size::Small;
+    }
+    match fits(&|tool| Cow::Owned(summary(tool, &tool.exposed, terms.description_limit))) {
+        true => Size::Middling,
+        false => Size::Large,
+    }
+}
+
+/// Tokens of a text, if they are no more than so many.
+pub(super) fn within(text: &str, most: u32) -> Option<u32> {
+    Some(tokens(text)).filter(|tokens| *tokens <= most)
+}
+
+/// Tokens of a text.
+pub(super) fn tokens(text: &str) -> u32 {
+    u32::try_from(text.len().div_ceil(4)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::tests::entry;
+    use std::sync::Arc;
+
+    fn tool(name: &str, definition: &str) -> Tool {
+        let mut tool = Tool::bare(Arc::new(entry("srv")), name, &format!("srv_{name}"));
+        tool.definition = RawJson::parse(definition.to_owned()).expect("a definition");
+        tool
+    }
+
+    #[test]
+    fn a_summary_has_a_name_a_start_and_the_smallest_schema() {
+        let tool = tool("a", r#"{"name":"srv_a","description":"Größer als früher.","inputSchema":{"type":"object","properties":{"x":{}}},"annotations":{}}"#);
+        assert_eq!(
+            summary(&tool, "srv_a", 7).as_str(),
+            r#"{"name":"srv_a","description":"Größer…","inputSchema":{"type":"object"}}"#
+        );
+    }
+
+    #[test]
+    fn what_a_client_cannot_take_is_put_otherwise() {
+        let cases = [
+            (r#"{"type":"object","properties":{"a":{"anyOf":[]}}}"#, None),
+            (
+                r#"{"$schema":"x","type":"object","properties":{"a":1.0}}"#,
+                Some(r#"{"type":"object","properties":{"a":1.0}}"#),
+            ),
+            (
+                r#"{"anyOf":[{"properties":{"a":true,"b":true}},{"properties":{"b":false}}],"properties":{"a":{}}}"#,
+                Some(r#"{"properties":{"a":{},"b":true},"type":"object"}"#),
+            ),
+            (r#"{"oneOf":7}"#, Some(r#"{"type":"object"}"#)),
+        ];
+        for (schema, expected) in cases {
+            let made = plain(&RawJson::parse(schema.to_owned()).expect("JSON"));
+            assert_eq!(made.as_ref().map(RawJson::as_str), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn only_names_that_are_too_long_are_cut() {
+        let dialect = Dialect { longest_name: Some(20), rooted: Rooted::Anyhow };
+        let short = tool("a", r#"{"name":"srv_a"}"#);
+        assert!(matches!(dressed(&short, &dialect), Cow::Borrowed(_)));
+        let long = tool(&"x".repeat(30), r#"{"name":"srv_x","inputSchema":{}}"#);
+        let made = dressed(&long, &dialect).member("name").expect("a name");
+        let made = made.string().expect("text").into_owned();
+        assert_eq!(made.len(), 20);
+        assert_eq!(made, shortened(&long, 20));
+    }
+}

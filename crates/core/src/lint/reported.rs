@@ -1,0 +1,194 @@
+//! What is told and costs nothing: oddities that a number could not tell, and texts that give orders.
+
+use super::characters::{pointer, suspect};
+use super::{Code, Finding, Severity, Subject};
+use percent_encoding::percent_decode_str;
+use regex::RegexSet;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+/// The longest name that all clients take, the server's name in front included.
+const LONGEST_NAME: usize = 64;
+/// So many findings of one kind are told.
+const TOLD: usize = 8;
+/// So many values of a definition are looked at.
+const MAX_VALUES: usize = 100_000;
+
+fn finding(
+    code: Code,
+    severity: Severity,
+    at: impl Into<String>,
+    message: String,
+    hint: &'static str,
+) -> Finding {
+    Finding { code, severity, pointer: at.into(), points: 0, message, hint }
+}
+
+/// Everything of the kind but what needs siblings.
+pub(super) fn look(subject: &Subject<'_>, definition: &Value, findings: &mut Vec<Finding>) {
+    let schema = &definition["inputSchema"];
+    if schema["type"] != "object" {
+        let message = match schema {
+            Value::Object(schema) if !schema.contains_key("type") => {
+                "the schema of the arguments does not say `\"type\": \"object\"`".to_owned()
+            }
+            _ => "the schema of the arguments is not that of an object".to_owned(),
+        };
+        let hint = "clients expect `\"inputSchema\": {\"type\": \"object\", …}`";
+        findings.push(finding(Code::SchemaNotObject, Severity::Warning, "/inputSchema", message, hint));
+    }
+    for key in ["inputSchema", "outputSchema"] {
+        findings.extend(references(key, &definition[key]));
+    }
+    findings.extend(long_name(subject));
+    findings.extend(orders(definition));
+    findings.extend(suspect(subject.definition.as_str()).map(|suspect| {
+        let hint = "take them out; until then the tool is quarantined";
+        finding(
+            Code::HiddenCharacters,
+            Severity::Error,
+            suspect.pointer.clone(),
+            suspect.to_string(),
+            hint,
+        )
+    }));
+}
+
+/// That another tool says the same.
+pub(super) fn same_wording(twin: &str) -> Finding {
+    let message = format!("`{}` has the same description", super::visible(twin));
+    let hint = "say how the two differ, so that a model can choose";
+    finding(Code::SameWording, Severity::Note, "/description", message, hint)
+}
+
+fn long_name(subject: &Subject<'_>) -> Option<Finding> {
+    let prefix = subject.server.map_or(0, |server| server.chars().count() + 1);
+    let length = prefix + subject.name.chars().count();
+    (length > LONGEST_NAME).then(|| {
+        let message = format!("the name has {length} characters, over the {LONGEST_NAME} that clients take");
+        let hint = "a shorter name is shown whole, and without a hash";
+        finding(Code::LongName, Severity::Warning, "/name", message, hint)
+    })
+}
+
+/// What a reference within a schema leads to.
+pub(super) fn target<'a>(schema: &'a Value, reference: &str) -> Option<&'a Value> {
+    let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8().ok()?;
+    schema.pointer(&pointer)
+}
+
+fn references(key: &str, root: &Value) -> Vec<Finding> {
+    let mut anchors: HashSet<&str> = HashSet::new();
+    let mut found: Vec<(String, &str)> = Vec::new();
+    let mut walk = Walk { path: vec![key], left: MAX_VALUES };
+    walk.schema(root, &mut |path, schema| {
+        anchors.extend(["$anchor", "$dynamicAnchor", "$id"].iter().filter_map(|key| schema[key].as_str()));
+        let reference = ["$ref", "$dynamicRef", "$recursiveRef"].iter().find_map(|key| schema[key].as_str());
+        // Most lead somewhere; of the others the place is needed.
+        if let Some(reference) = reference.filter(|reference| target(root, reference).is_none()) {
+            found.push((pointer(path), reference));
+        }
+    });
+    let is_anchor = |reference: &str| anchors.contains(reference.strip_prefix('#').unwrap_or(reference));
+    found
+        .into_iter()
+        .filter(|(_, reference)| !is_anchor(reference))
+        .take(TOLD)
+        .map(|(at, reference)| {
+            let shown: String = super::visible(reference).chars().take(80).collect();
+            let message = match reference.starts_with('#') {
+                true => format!("`{shown}` is not there"),
+                false => format!("`{shown}` lies outside the definition"),
+            };
+            let hint = "put what it means into the schema's own `$defs`";
+            finding(Code::UnresolvableRef, Severity::Warning, at, message, hint)
+        })
+        .collect()
+}
+
+static ORDERS: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
+    RegexSet::new([
+        r"(?i)\b(?:ignore|disregard|forget|override|bypass)\b[^.!?]{0,40}\b(?:previous|prior|earlier|preceding|above|other|all|any|your|system)\b[^.!?]{0,20}\b(?:instructions?|prompts?|rules|guidelines|directives|tools)\b",
+        r"(?i)\bignore (?:the |all |any )?(?:previous|above|prior)\b",
+        r"(?i)\b(?:do not|don't|never|without)\s+(?:tell|telling|mention|mentioning|inform|informing|notify|notifying|alert|alerting|reveal|revealing|disclose|disclosing)\b[^.!?]{0,30}\buser",
+        r"(?i)<\s*(?:important|system|secret|hidden|instructions?|assistant|admin|priority)\s*>",
+        r"(?i)\bbefore (?:using|calling|invoking|running) (?:any|all|every|each)(?: of the)?(?: other)? tools?\b",
+        r"(?i)\b(?:system|developer) prompt\b",
+        r"(?i)\byou are now\b|\bnew instructions?:|\bact as (?:an?|the) (?:admin|system|root|different)\b",
+        r"(?i)(?:~|\$home|/home/\w+|/root)/\.(?:ssh|aws|gnupg|kube|netrc|config/gcloud)\b|\bid_(?:rsa|ed25519)\b|/etc/(?:passwd|shadow)\b|\.cursor/mcp\.json",
+        r"(?i)\b(?:read|send|include|attach|append|forward|upload|share|paste|copy|pass|reveal|output|exfiltrate)\b[^.!?]{0,40}\b(?:the user'?s|their|all|any|stored|saved|environment)\b[^.!?]{0,20}\b(?:passwords?|credentials?|secrets?|private keys?|ssh keys?|api[ _-]?keys?|access tokens?|environment variables|conversation|chat history|message history)\b",
+    ])
+    .ok()
+});
+
+/// Texts that speak to the model instead of describing the tool.
+fn orders(definition: &Value) -> Vec<Finding> {
+    let Some(patterns) = ORDERS.as_ref() else { return Vec::new() };
+    let mut findings = Vec::new();
+    let mut hear = |path: &[&str], value: &Value| {
+        for key in ["description", "title"] {
+            let Some(text) = value[key].as_str().filter(|text| patterns.is_match(text)) else { continue };
+            if findings.len() < TOLD {
+                let at = pointer(&[path, &[key]].concat());
+                let quoted = quoted(text, patterns);
+                let message = format!("the text gives orders to the model: “{quoted}”");
+                let hint = "a description describes; whoever gives a model orders may mean harm";
+                findings.push(finding(Code::AddressesModel, Severity::Warning, at, message, hint));
+            }
+        }
+    };
+    hear(&[], definition);
+    for key in ["inputSchema", "outputSchema"] {
+        Walk { path: vec![key], left: MAX_VALUES }.schema(&definition[key], &mut hear);
+    }
+    findings
+}
+
+/// The sentence that a pattern was found in, cut to a sane length and safe to show.
+fn quoted(text: &str, patterns: &RegexSet) -> String {
+    let sentences = text.split_inclusive(['.', '!', '?', '\n']).map(str::trim);
+    let sentence = sentences.clone().find(|sentence| patterns.is_match(sentence)).unwrap_or(text);
+    let line = super::visible(sentence).split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(120) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    }
+}
+
+/// A walk through the subschemas of a schema. Names of arguments are no keywords, and values are no schemas.
+struct Walk<'a> {
+    path: Vec<&'a str>,
+    left: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn schema(&mut self, schema: &'a Value, visit: &mut impl FnMut(&[&'a str], &'a Value)) {
+        let Some(members) = schema.as_object() else { return };
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        visit(&self.path, schema);
+        for (key, value) in members {
+            self.path.push(key);
+            match (key.as_str(), value) {
+                ("enum" | "const" | "default" | "examples" | "example" | "required", _) => {}
+                (
+                    "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                    | "dependencies",
+                    Value::Object(named),
+                ) => {
+                    for (name, schema) in named {
+                        self.path.push(name);
+                        self.schema(schema, visit);
+                        self.path.pop();
+                    }
+                }
+                (_, Value::Array(schemas)) => schemas.iter().for_each(|schema| self.schema(schema, visit)),
+                (_, schema) => self.schema(schema, visit),
+            }
+            self.path.pop();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Clauses: a long request often asks for several things, and each of them has a tool of its own.
+
+/// More clauses than this are not looked at on their own.
+const MAX_CLAUSES: usize = 8;
+/// A clause has at least so many words.
+const LEAST_WORDS: usize = 3;
+/// Words that begin another thing to do.
+const TURNS: &[&str] = &["and", "then", "also", "after", "before", "plus", "or"];
+
+/// The clauses of a request, where it has several.
+pub(super) fn clauses(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() && found.len() < MAX_CLAUSES {
+        let (clause, after) = cut(rest);
+        rest = after;
+        if clause.split_whitespace().count() >= LEAST_WORDS {
+            found.push(clause);
+        }
+    }
+    if found.len() > 1 { found } else { Vec::new() }
+}
+
+/// The first clause and what follows it. A cut that would leave too short a clause is not made.
+fn cut(text: &str) -> (&str, &str) {
+    let mut words = 0;
+    let mut from = 0;
+    for (at, c) in text.char_indices() {
+        let ends = matches!(c, ',' | ';' | '\n' | '。' | '，' | '；' | '、')
+            || (matches!(c, '.' | '?' | '!') && text[at + 1..].starts_with(char::is_whitespace));
+        if ends && (words >= LEAST_WORDS - 1 || matches!(c, '.' | '?' | '!' | '\n')) {
+            return (&text[..at], &text[at + c.len_utf8()..]);
+        }
+        if !c.is_whitespace() {
+            continue;
+        }
+        let word = text[from..at].trim();
+        if words >= LEAST_WORDS && TURNS.iter().any(|turn| word.eq_ignore_ascii_case(turn)) {
+            return (&text[..from], &text[at..]);
+        }
+        words += usize::from(!word.is_empty());
+        from = at;
+    }
+    (text, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_cut_where_another_begins() {
+        let cases = [
+            ("send an email", ""),
+            (
+                "find the weather in Rome and then book a flight",
+                "find the weather in Rome|then book a flight",
+            ),
+            ("Read the report. Save it as a PDF, please", "Read the report|Save it as a PDF"),
+            ("search and replace text", ""),
+        ];
+        for (text, expected) in cases {
+            let found: Vec<_> = clauses(text).into_iter().map(str::trim).collect();
+            assert_eq!(found.join("|"), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The index of one snapshot: all servers' parts side by side, and the words of all of them.
+
+use super::fields::Fields;
+use super::lexical::hash;
+use super::part::{Analyst, Part};
+use crate::catalog::{ServerCatalog, Tool};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// How many views are kept; beyond that they are made anew.
+const MAX_VIEWS: usize = 64;
+
+/// A tool that fits.
+#[derive(Debug, Clone)]
+pub struct Hit {
+    /// The tool.
+    pub tool: Arc<Tool>,
+    /// How well it fits, from 0 to 1; 1 for a tool that was asked for by name.
+    pub score: f32,
+    /// Where the words of the query were found.
+    pub matched: Fields,
+}
+
+/// Where a word is: its part and its place there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) hash: u64,
+    pub(super) part: u32,
+    pub(super) word: u32,
+}
+
+/// Which tools of an index somebody may see.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// One for each tool; none where all are seen.
+    seen: Option<Box<[bool]>>,
+    /// How many are seen.
+    pub(super) count: usize,
+}
+
+impl View {
+    /// Whether a tool is seen.
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.seen.as_ref().is_none_or(|seen| seen.get(place) == Some(&true))
+    }
+
+    /// Whether all tools are seen.
+    pub(super) fn is_whole(&self) -> bool {
+        self.seen.is_none()
+    }
+}
+
+/// The search index of one snapshot.
+#[derive(Debug, Default)]
+pub struct Index {
+    pub(super) servers: Vec<Arc<ServerCatalog>>,
+    pub(super) parts: Vec<Arc<Part>>,
+    /// The place of each part's first tool, and at last the number of all.
+    pub(super) bases: Vec<usize>,
+    /// The words of all parts, by hash.
+    pub(super) words: Vec<Entry>,
+    /// One entry for each different word, in the order of the words.
+    pub(super) unique: Vec<Entry>,
+    views: Mutex<HashMap<String, Arc<View>>>,
+}
+
+impl Index {
+    /// Indexes these servers. Those that an earlier snapshot had are not read again.
+    pub fn of<'a>(servers: impl Iterator<Item = &'a Arc<ServerCatalog>>) -> Self {
+        let servers: Vec<_> = servers.filter(|server| !server.entry.is_own()).cloned().collect();
+        let mut analyst = Analyst::default();
+        let parts: Vec<Arc<Part>> =
+            servers.iter().map(|server| server.reading(|server| analyst.read(server))).collect();
+        let mut bases = vec![0];
+        for server in &servers {
+            bases.push(bases.last().copied().unwrap_or_default() + server.tools.len());
+        }
+        let (words, unique) = gather(&parts);
+        Self { servers, parts, bases, words, unique, views: Mutex::default() }
+    }
+
+    /// How many tools it has.
+    pub fn len(&self) -> usize {
+        self.bases.last().copied().unwrap_or_default()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tool at a place.
+    pub(super) fn tool(&self, place: usize) -> Option<&Arc<Tool>> {
+        let part = self.bases.partition_point(|base| *base <= place).checked_sub(1)?;
+        self.servers.get(part)?.tools.get(place - self.bases[part])
+    }
+
+    /// All tools, in the order of their places.
+    pub(super) fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.servers.iter().flat_map(|server| &server.tools)
+    }
+
+    /// The word of an entry.
+    pub(super) fn word(&self, entry: Entry) -> &str {
+        self.parts.get(entry.part as usize).map_or("", |part| part.words.get(entry.word as usize))
+    }
+
+    /// What a view shows; made once, as long as the snapshot lasts.
+    pub(crate) fn view(&self, key: String, sees: impl Fn(&Tool) -> bool) -> Arc<View> {
+        let views = || self.views.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(known) = views().get(&key) {
+            return known.clone();
+        }
+        let seen: Box<[bool]> = self.tools().map(|tool| sees(tool)).collect(); // Without the lock.
+        let count = seen.iter().filter(|seen| **seen).count();
+        let view = Arc::new(View { seen: (count < seen.len()).then_some(seen), count });
+        let mut views = views();
+        if views.len() >= MAX_VIEWS {
+            views.clear();
+        }
+        views.insert(key, view.clone());
+        view
+    }
+}
+
+fn gather(parts: &[Arc<Part>]) -> (Vec<Entry>, Vec<Entry>) {
+    let mut words = Vec::with_capacity(parts.iter().map(|part| part.words.len()).sum());
+    for (part, index) in parts.iter().zip(0_u32..) {
+        let entries = (0..part.words.len()).zip(0_u32..);
+        words.extend(entries.map(|(at, word)| Entry { hash: hash(part.words.get(at)), part: index, word }));
+    }
+    words.sort_unstable_by_key(|entry| (entry.hash, entry.part));
+    let mut unique: Vec<Entry> = words.chunk_by(|a, b| a.hash == b.hash).map(|same| same[0]).collect();
+    let text = |entry: &Entry| parts[entry.part as usize].words.get(entry.word as usize);
+    unique.sort_unstable_by(|a, b| text(a).cmp(text(b)));
+    unique.shrink_to_fit();
+    (words, unique)
+}

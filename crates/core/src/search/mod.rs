@@ -1,0 +1,27 @@
+//! Tool search: from what somebody wants to the tools that do it.
+//!
+//! Two engines look at every tool: one counts words (`words`, `part`, `lexical`), the other compares meanings by a
+//! table of vectors that is part of the binary (`pieces`, `meaning`). `rank` puts both together. Nothing is made
+//! before somebody searches. What a server's texts say is worked out once for each part of the catalog and
+//! goes with it from snapshot to snapshot.
+
+mod clauses;
+mod fields;
+mod index;
+mod lexical;
+mod meaning;
+mod names;
+mod part;
+mod pieces;
+mod query;
+mod rank;
+mod synonyms;
+mod weights;
+mod words;
+
+pub use fields::Fields;
+pub use index::{Hit, Index};
+pub use meaning::Vector;
+pub use part::Part;
+pub use query::{MAX_HITS, Pattern, Query, QueryError};
+pub use rank::Likeness;

@@ -1,0 +1,109 @@
+//! Exact names: whoever writes a tool's name in any spelling that a call would accept gets that tool first.
+
+use super::words::compact;
+use crate::catalog::{ServerCatalog, Tool};
+
+/// How well a text is a tool's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Naming {
+    /// The tool's own name, which others may have as well.
+    Own,
+    /// A spelling with the server's name in it.
+    Full,
+    /// The name that clients see.
+    Exposed,
+}
+
+/// Under which spellings the tools of one server are found: a hash of each, in lower case, and the tool's place.
+#[derive(Debug, Default)]
+pub(super) struct Spellings(Vec<(u64, u32)>);
+
+impl Spellings {
+    /// The spellings of a server's tools, without those that begin with the server's name.
+    pub(super) fn of(server: &ServerCatalog) -> Self {
+        let mut all = Vec::with_capacity(server.tools.len() * 2);
+        for (place, tool) in (0..).zip(&server.tools) {
+            all.push((hash(&tool.name), place));
+            all.push((hash(&tool.exposed), place));
+            all.extend(
+                tool.under
+                    .iter()
+                    .flat_map(|under| [hash(&under.exposed), hash(&under.name)])
+                    .map(|hash| (hash, place)),
+            );
+            if tool.server.is_virtual() {
+                all.push((hash(&tool.canonical()), place));
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        Self(all)
+    }
+
+    fn places(&self, text: &str) -> impl Iterator<Item = usize> {
+        let wanted = hash(text);
+        let from = self.0.partition_point(|(hash, _)| *hash < wanted);
+        self.0[from..].iter().take_while(move |(hash, _)| *hash == wanted).map(|(_, place)| *place as usize)
+    }
+}
+
+/// Calls `visit` with the places of those tools of a server whose name is `text`.
+pub(super) fn each_named(
+    server: &ServerCatalog,
+    spellings: &Spellings,
+    text: &str,
+    visit: &mut impl FnMut(usize, Naming),
+) {
+    let own = server.entry.name.as_str();
+    let after = |prefix: &str, rest: &str| {
+        strip(text, prefix).and_then(|text| strip(text, own)).and_then(|text| strip(text, rest).map(str::len))
+    };
+    // `a__b` is `b` of `a` by one style and `_b` of `a` by another: both are looked for.
+    let forms = [after("", "_"), after("", "__"), after("mcp_", "_"), after("mcp.", ".")];
+    for length in forms.into_iter().flatten() {
+        let rest = &text[text.len() - length..];
+        for place in spellings.places(rest) {
+            if server.tools.get(place).is_some_and(|tool| same(&tool.name, rest) || under(tool, rest)) {
+                visit(place, Naming::Full);
+            }
+        }
+    }
+    for place in spellings.places(text) {
+        let Some(tool) = server.tools.get(place) else { continue };
+        if same(&tool.exposed, text) {
+            visit(place, Naming::Exposed);
+        } else if tool.under.as_ref().is_some_and(|under| same(&under.exposed, text))
+            || same(&tool.canonical(), text)
+        {
+            visit(place, Naming::Full);
+        } else if same(&tool.name, text) {
+            visit(place, Naming::Own);
+        }
+    }
+}
+
+fn under(tool: &Tool, text: &str) -> bool {
+    tool.under.as_ref().is_some_and(|under| same(&under.name, text))
+}
+
+fn strip<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let head = text.get(..prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b)
+}
+
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// What a query is like as a name, where it is short enough to be one.
+pub(super) fn as_name(text: &str) -> Option<String> {
+    (text.len() <= 80 && text.split_whitespace().count() <= 6)
+        .then(|| compact(text))
+        .filter(|name| name.len() > 1)
+}

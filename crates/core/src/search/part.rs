@@ -1,0 +1,229 @@
+//! What search knows of one server's tools: their words, their meanings and the spellings of their names.
+//!
+//! It is made once for each part of a catalog. Parts that a new snapshot shares with the last are not read again.
+
+use super::fields::{Field, each_text};
+use super::meaning::{Reader, Vector, Vectors, WIDTH};
+use super::names::Spellings;
+use super::weights::{FIELDS, WEIGHTS};
+use super::words::{Stems, compact, each_word, is_stop, spelled_out};
+use crate::catalog::{ServerCatalog, Tool};
+use std::collections::HashMap;
+
+/// No tool is read further than this many words.
+const MAX_WORDS: usize = 4_000;
+/// No more of what a server says of itself is read than this.
+const MAX_ABOUT: usize = 600;
+/// No more of a description goes into a tool's meaning than this.
+const MAX_MEANT: usize = 2_000;
+
+/// A word in one tool: the tool's place and the fields that have it, and how much it counts there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Posting {
+    place: u32,
+    pub(super) count: f32,
+}
+
+impl Posting {
+    /// The tool, as a place in its part.
+    pub(super) fn tool(self) -> usize {
+        (self.place >> 8) as usize
+    }
+
+    /// The fields that have the word.
+    pub(super) fn fields(self) -> u8 {
+        (self.place & 0xff) as u8
+    }
+}
+
+/// Many short texts in one.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl Texts {
+    fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
+    }
+
+    /// The text at a place.
+    pub(super) fn get(&self, place: usize) -> &str {
+        let start =
+            place.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);
+        let end = self.ends.get(place).map_or(start, |end| *end as usize);
+        self.text.get(start..end).unwrap_or_default()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// What search knows of one server's tools.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// Stems, in order.
+    pub(super) words: Texts,
+    /// Where the postings of each stem begin, and where the last end.
+    starts: Vec<u32>,
+    postings: Vec<Posting>,
+    pub(super) vectors: Vectors,
+    /// The tools' names, letters and digits alone.
+    pub(super) names: Texts,
+    pub(super) spellings: Spellings,
+}
+
+impl Part {
+    /// The tools that have a stem.
+    pub(super) fn postings(&self, word: usize) -> &[Posting] {
+        let at = |index: usize| self.starts.get(index).map_or(0, |start| *start as usize);
+        self.postings.get(at(word)..at(word + 1)).unwrap_or_default()
+    }
+}
+
+/// Reads tools. What it has learned of words serves all parts of one snapshot.
+#[derive(Default)]
+pub(super) struct Analyst {
+    stems: Stems,
+    /// Words as they are written, and their stems; stop words have none.
+    known: HashMap<Box<str>, Option<u32>>,
+    ids: HashMap<Box<str>, u32>,
+    texts: Vec<Box<str>>,
+    reader: Reader,
+    found: Vec<(u32, u8)>,
+}
+
+/// The words of one tool so far, by field.
+#[derive(Clone, Copy, Default)]
+struct Lengths([u32; FIELDS]);
+
+impl Analyst {
+    /// Reads the tools of one server.
+    pub(super) fn read(&mut self, server: &ServerCatalog) -> Part {
+        let mut part = Part { vectors: Vectors::with_room(WIDTH, server.tools.len()), ..Part::default() };
+        let about = about(server);
+        let name = server.entry.name.as_str();
+        let mut shared = Lengths::default();
+        self.found.clear();
+        if !server.entry.is_virtual() {
+            self.words(Field::Server, name, &mut shared);
+        }
+        self.words(Field::About, &about, &mut shared);
+        let shared_words = std::mem::take(&mut self.found);
+        let mut all: Vec<(u32, Posting)> = Vec::new();
+        for (place, tool) in (0_u32..).zip(&server.tools) {
+            self.found.clear();
+            self.found.extend_from_slice(&shared_words);
+            let mut lengths = shared;
+            let vector = self.tool(server, tool, &mut lengths);
+            part.vectors.push(vector.as_ref());
+            part.names.push(&compact(&tool.name));
+            self.count(place, &lengths, &mut all);
+        }
+        part.spellings = Spellings::of(server);
+        self.arrange(all, &mut part);
+        part
+    }
+
+    /// Reads one tool's words, and what they mean together.
+    fn tool(&mut self, server: &ServerCatalog, tool: &Tool, lengths: &mut Lengths) -> Option<Vector> {
+        let mut sum = [0_f32; WIDTH];
+        self.words(Field::Name, &tool.name, lengths);
+        if !server.entry.is_virtual() {
+            self.reader.add(&mut sum, &spelled_out(server.entry.name.as_str()), WEIGHTS.server_meaning);
+        }
+        self.reader.add(&mut sum, &spelled_out(&tool.name), WEIGHTS.name_meaning);
+        self.reader.add(&mut sum, ":", 1.0);
+        each_text(tool, &mut |field, text| {
+            self.words(field, text, lengths);
+            match field {
+                Field::Description => self.reader.add(&mut sum, head(text, MAX_MEANT), 1.0),
+                Field::Parameters => self.reader.add(&mut sum, &spelled_out(text), WEIGHTS.parameter_meaning),
+                _ => {}
+            }
+        });
+        Vector::of(&sum)
+    }
+
+    fn words(&mut self, field: Field, text: &str, lengths: &mut Lengths) {
+        let Self { stems, known, ids, texts, found, .. } = self;
+        let length = &mut lengths.0[field.index()];
+        each_word(text, &mut |word: &str| {
+            if found.len() >= MAX_WORDS {
+                return;
+            }
+            let id = match known.get(word) {
+                Some(id) => *id,
+                None => {
+                    let id = (!is_stop(word)).then(|| {
+                        let stem = stems.of(word);
+                        let next = u32::try_from(texts.len()).unwrap_or(u32::MAX);
+                        *ids.entry(Box::from(&*stem)).or_insert_with(|| {
+                            texts.push(Box::from(&*stem));
+                            next
+                        })
+                    });
+                    known.insert(word.into(), id);
+                    id
+                }
+            };
+            if let Some(id) = id {
+                *length += 1;
+                found.push((id, field as u8));
+            }
+        });
+    }
+
+    /// Turns the words of one tool into postings.
+    fn count(&mut self, place: u32, lengths: &Lengths, all: &mut Vec<(u32, Posting)>) {
+        let mut worth = [0_f32; FIELDS];
+        for (field, worth) in worth.iter_mut().enumerate() {
+            let b = WEIGHTS.length[field];
+            let relative = lengths.0[field] as f32 / WEIGHTS.usual[field];
+            *worth = WEIGHTS.fields[field] / (1.0 - b + b * relative);
+        }
+        self.found.sort_unstable();
+        for same in self.found.chunk_by(|a, b| a.0 == b.0) {
+            let count = same.iter().map(|(_, field)| worth[usize::from(*field)]).sum();
+            let fields = same.iter().fold(0, |fields, (_, field)| fields | 1_u32 << field);
+            all.push((same[0].0, Posting { place: place << 8 | fields, count }));
+        }
+    }
+
+    /// Puts postings in the order of their words.
+    fn arrange(&self, mut all: Vec<(u32, Posting)>, part: &mut Part) {
+        all.sort_unstable_by_key(|(word, posting)| (*word, posting.place));
+        let mut groups: Vec<&[(u32, Posting)]> = all.chunk_by(|a, b| a.0 == b.0).collect();
+        let text = |group: &[(u32, Posting)]| &*self.texts[group[0].0 as usize];
+        groups.sort_unstable_by(|a, b| text(a).cmp(text(b)));
+        part.postings.reserve_exact(all.len());
+        part.starts.reserve_exact(groups.len() + 1);
+        for group in groups {
+            part.words.push(text(group));
+            part.starts.push(u32::try_from(part.postings.len()).unwrap_or(u32::MAX));
+            part.postings.extend(group.iter().map(|(_, posting)| *posting));
+        }
+        part.starts.push(u32::try_from(part.postings.len()).unwrap_or(u32::MAX));
+    }
+}
+
+/// What a server says of itself, or its operator of it.
+fn about(server: &ServerCatalog) -> String {
+    let about = &server.entry.about;
+    let texts = [&about.short_description, &about.description, &server.instructions];
+    let mut text = String::new();
+    for more in texts.into_iter().flatten() {
+        text.push_str(head(more, MAX_ABOUT.saturating_sub(text.len())));
+        text.push(' ');
+    }
+    text
+}
+
+/// The beginning of a text.
+fn head(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}

@@ -1,0 +1,189 @@
+//! The order of hits: words and meanings put together, names before everything.
+
+use super::clauses::clauses;
+use super::fields::{Field, Fields, each_text};
+use super::index::{Hit, Index, View};
+use super::lexical;
+use super::meaning::meaning;
+use super::names::{Naming, as_name, each_named};
+use super::query::{Pattern, Query};
+use super::weights::WEIGHTS;
+use crate::catalog::Tool;
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+/// A pattern is held against this much of a description.
+const MAX_MATCHED: usize = 4_000;
+
+/// What was found so far, for each tool.
+struct Tally {
+    scores: Vec<f32>,
+    fields: Vec<u8>,
+    named: HashMap<usize, Naming>,
+}
+
+/// How like tools are to texts: the table's word on it, or somebody else's.
+pub trait Likeness {
+    /// Writes how like each tool is to `text`, in the order of the index; false where it cannot be said.
+    fn compare(&self, index: &Index, text: &str, out: &mut [f32]) -> bool;
+}
+
+/// What the compiled-in table says.
+struct Table;
+
+impl Likeness for Table {
+    fn compare(&self, index: &Index, text: &str, out: &mut [f32]) -> bool {
+        let Some(meant) = meaning(text) else { return false };
+        let wide = meant.wide();
+        for (part, bounds) in index.parts.iter().zip(index.bases.windows(2)) {
+            part.vectors.compare(&wide, meant.factor(), &mut out[bounds[0]..bounds[1]]);
+        }
+        true
+    }
+}
+
+impl Index {
+    /// The compiled-in table's word on how like tools are to texts.
+    pub(crate) fn table() -> &'static dyn Likeness {
+        &Table
+    }
+
+    /// The tools in view that fit a query best, best first.
+    pub(crate) fn search(&self, view: &View, query: &Query, likeness: &dyn Likeness) -> Vec<Hit> {
+        let size = self.len();
+        let mut tally = Tally { scores: vec![0.0; size], fields: vec![0; size], named: HashMap::new() };
+        let texts: Cow<'_, [String]> = match (&query.pattern, query.texts.as_slice()) {
+            (Some(pattern), []) => vec![pattern.words()].into(),
+            (_, texts) => texts.into(),
+        };
+        for text in texts.iter() {
+            self.rank(view, text.trim(), likeness, &mut tally);
+        }
+        self.best(view, query, &tally)
+    }
+
+    /// Ranks all tools in view for one text. For several texts, each tool has the score of the one it fits best.
+    fn rank(&self, view: &View, text: &str, likeness: &dyn Likeness, tally: &mut Tally) {
+        let mut texts = vec![text];
+        texts.extend(clauses(text));
+        let mut words = lexical::score(self, view, &texts, &mut tally.fields);
+        self.favour_servers(&mut words);
+        let mut alike = vec![0_f32; self.len()];
+        let mut parts = vec![0_f32; if texts.len() > 1 { self.len() } else { 0 }];
+        let mut whole = Vec::new();
+        for (at, (text, mut words)) in texts.iter().zip(words.texts).enumerate() {
+            if !likeness.compare(self, text, &mut alike) {
+                alike.fill(0.0);
+            }
+            fuse(view, &mut words, &alike);
+            match at {
+                0 => whole = words,
+                _ => parts.iter_mut().zip(words).for_each(|(best, score)| *best = best.max(score)),
+            }
+        }
+        for (whole, part) in whole.iter_mut().zip(parts) {
+            *whole += WEIGHTS.clause * (part - *whole);
+        }
+        self.favour_names(text, &mut whole);
+        for (score, own) in tally.scores.iter_mut().zip(whole) {
+            *score = score.max(own);
+        }
+        for ((server, part), base) in self.servers.iter().zip(&self.parts).zip(&self.bases) {
+            each_named(server, &part.spellings, text, &mut |place, naming| {
+                let best = tally.named.entry(base + place).or_insert(naming);
+                *best = naming.max(*best);
+            });
+        }
+    }
+
+    /// A server that fits as a whole lifts those of its tools that have any of the words.
+    fn favour_servers(&self, words: &mut lexical::Scores) {
+        let Some(whole) = words.texts.first_mut() else { return };
+        let lift = whole.iter().copied().fold(0_f32, f32::max) * WEIGHTS.server;
+        for (bounds, fit) in self.bases.windows(2).zip(&words.servers) {
+            for score in whole[bounds[0]..bounds[1]].iter_mut().filter(|score| **score > 0.0) {
+                *score += lift * fit;
+            }
+        }
+    }
+
+    /// A query that reads as a name, or as the beginning of one.
+    fn favour_names(&self, text: &str, scores: &mut [f32]) {
+        let Some(name) = as_name(text) else { return };
+        let one_word = !text.contains(char::is_whitespace);
+        for (part, base) in self.parts.iter().zip(&self.bases) {
+            for place in 0..part.names.len() {
+                let own = part.names.get(place);
+                if own == name {
+                    scores[base + place] += WEIGHTS.same_name;
+                } else if one_word && name.len() > 2 && own.starts_with(&name) {
+                    scores[base + place] += WEIGHTS.name_prefix;
+                }
+            }
+        }
+    }
+
+    /// The best tools in view, by name where scores are equal.
+    fn best(&self, view: &View, query: &Query, tally: &Tally) -> Vec<Hit> {
+        let pattern = query.pattern.as_ref();
+        let mut found: Vec<(Option<Naming>, f32, usize)> = (0..self.len())
+            .filter(|place| view.has(*place))
+            .map(|place| (tally.named.get(&place).copied(), tally.scores[place], place))
+            .filter(|(named, score, _)| named.is_some() || *score > 0.0 || pattern.is_some())
+            .filter(|(_, _, place)| {
+                pattern.is_none_or(|pattern| self.tool(*place).is_some_and(|tool| matches(pattern, tool)))
+            })
+            .collect();
+        let order = |a: &(Option<Naming>, f32, usize), b: &(Option<Naming>, f32, usize)| {
+            let by_score = (b.0, b.1).partial_cmp(&(a.0, a.1)).unwrap_or(Ordering::Equal);
+            by_score.then_with(|| self.name(a.2).cmp(&self.name(b.2)))
+        };
+        if found.len() > query.limit {
+            found.select_nth_unstable_by(query.limit, order);
+            found.truncate(query.limit);
+        }
+        found.sort_unstable_by(order);
+        let hit = |(named, score, place): (Option<Naming>, f32, usize)| {
+            let tool = self.tool(place)?.clone();
+            let name = if named.is_some() { 1 << Field::Name.index() } else { 0 };
+            let score = if named.is_some() { 1.0 } else { score.min(1.0) };
+            Some(Hit { tool, score, matched: Fields(tally.fields[place] | name) })
+        };
+        found.into_iter().filter_map(hit).collect()
+    }
+
+    fn name(&self, place: usize) -> Option<(&str, &str)> {
+        self.tool(place).map(|tool| (&*tool.exposed, tool.server.name.as_str()))
+    }
+}
+
+/// Puts words and meanings together, each by its own best: `words` becomes the score.
+fn fuse(view: &View, words: &mut [f32], alike: &[f32]) {
+    let seen = |place: &usize| view.has(*place);
+    let most = words.iter().copied().fold(0_f32, f32::max);
+    let (mut nearest, mut sum) = (0_f32, 0_f32);
+    for place in (0..alike.len()).filter(seen) {
+        nearest = nearest.max(alike[place]);
+        sum += alike[place];
+    }
+    let floor = (sum / view.count.max(1) as f32).max(0.0) * WEIGHTS.floor;
+    let by_words = if most > 0.0 { WEIGHTS.lexical / most } else { 0.0 };
+    let by_meaning = if nearest > floor { WEIGHTS.semantic / (nearest - floor) } else { 0.0 };
+    for (score, alike) in words.iter_mut().zip(alike) {
+        *score = *score * by_words + (alike - floor).max(0.0) * by_meaning;
+    }
+}
+
+/// Whether a tool's name, description or one of its parameters' names is what a pattern describes.
+fn matches(pattern: &Pattern, tool: &Tool) -> bool {
+    if pattern.is_in(&tool.exposed) || pattern.is_in(&tool.name) {
+        return true;
+    }
+    let mut found = false;
+    each_text(tool, &mut |field, text| {
+        let searched = matches!(field, Field::Description | Field::Parameters);
+        found = found || (searched && pattern.is_in(&text[..text.floor_char_boundary(MAX_MATCHED)]));
+    });
+    found
+}

@@ -1,0 +1,64 @@
+//! Every number that decides on the order of hits, in one place.
+//!
+//! They were chosen on several unlike collections of tools and queries at once; `cargo xtask search-eval`
+//! shows what a change of one does to each of them.
+
+/// How many fields a tool's text has.
+pub(super) const FIELDS: usize = 6;
+
+/// The numbers.
+#[derive(Debug, Clone)]
+pub(super) struct Weights {
+    /// What a word counts in each field, in the order of [`Field`](super::fields::Field).
+    pub fields: [f32; FIELDS],
+    /// How much a long field takes away from each of its words, from 0 to 1.
+    pub length: [f32; FIELDS],
+    /// How many words each field is expected to have.
+    pub usual: [f32; FIELDS],
+    /// How fast a word that is said again counts less.
+    pub k1: f32,
+    /// The share of words in the score.
+    pub lexical: f32,
+    /// The share of meaning in the score.
+    pub semantic: f32,
+    /// The share of the best clause in the score of a request of several clauses.
+    pub clause: f32,
+    /// What the server's fit adds to each of its tools.
+    pub server: f32,
+    /// What a word of the same sense counts.
+    pub synonym: f32,
+    /// What a word counts that an unknown one may have meant.
+    pub guess: f32,
+    /// What a name adds that is the whole query in other letters.
+    pub same_name: f32,
+    /// What a name adds that begins with the query.
+    pub name_prefix: f32,
+    /// How much of the usual likeness of texts is taken off before meanings are compared, from 0 to 1.
+    pub floor: f32,
+    /// How much a piece of a tool's name counts in the tool's meaning.
+    pub name_meaning: f32,
+    /// How much a piece of a server's name counts in the tool's meaning.
+    pub server_meaning: f32,
+    /// How much a piece of a parameter's name counts in the tool's meaning.
+    pub parameter_meaning: f32,
+}
+
+/// The numbers in use.
+pub(super) const WEIGHTS: Weights = Weights {
+    fields: [3.0, 1.0, 1.0, 0.5, 0.25, 0.3],
+    length: [0.5, 0.3, 0.75, 0.75, 0.75, 0.75],
+    usual: [3.0, 2.0, 25.0, 5.0, 30.0, 20.0],
+    k1: 1.6,
+    lexical: 0.4,
+    semantic: 0.6,
+    clause: 0.3,
+    server: 0.2,
+    synonym: 0.2,
+    guess: 0.6,
+    same_name: 0.3,
+    name_prefix: 0.15,
+    floor: 0.0,
+    name_meaning: 1.0,
+    server_meaning: 1.0,
+    parameter_meaning: 1.0,
+};

@@ -1,0 +1,250 @@
+//! Words: how texts, names and queries are taken apart, the same way for all of them.
+
+use rust_stemmers::{Algorithm, Stemmer};
+use std::borrow::Cow;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// Longer runs of letters are no words.
+const MAX_WORD: usize = 40;
+
+/// Words that say nothing about what is wanted.
+const STOP: &[&str] = &[
+    "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
+    "because", "been", "before", "being", "both", "but", "by", "can", "cannot", "could", "did", "do", "does",
+    "doing", "don", "each", "either", "etc", "every", "few", "for", "from", "further", "give", "had", "has",
+    "have", "having", "he", "help", "her", "here", "hers", "him", "his", "how", "however", "if", "in",
+    "into", "is", "it", "its", "just", "let", "like", "ll", "may", "me", "might", "more", "most", "must",
+    "my", "need", "needs", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other",
+    "our", "ours", "out", "over", "own", "please", "re", "same", "she", "should", "so", "some", "such",
+    "than", "thanks", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those",
+    "through", "to", "too", "under", "until", "up", "us", "use", "used", "uses", "using", "ve", "very",
+    "via", "want", "was", "we", "were", "what", "when", "where", "whether", "which", "while", "who", "whom",
+    "why", "will", "with", "within", "without", "would", "you", "your", "yours",
+];
+
+/// Whether a word says nothing about what is wanted.
+pub(super) fn is_stop(word: &str) -> bool {
+    word.len() < 2 || STOP.binary_search(&word).is_ok()
+}
+
+/// Brings words to their stem.
+pub(super) struct Stems(Stemmer);
+
+impl Default for Stems {
+    fn default() -> Self {
+        Self(Stemmer::create(Algorithm::English))
+    }
+}
+
+impl Stems {
+    /// The stem of a lower-case word.
+    pub(super) fn of<'a>(&self, word: &'a str) -> Cow<'a, str> {
+        if word.len() > 3 && word.is_ascii() { self.0.stem(word) } else { Cow::Borrowed(word) }
+    }
+}
+
+/// Calls `visit` with each word of a text, in lower case and in order. Numbers, addresses and paths are left out, but
+/// for what they tell: a file's kind and a host's name.
+pub(super) fn each_word(text: &str, visit: &mut impl FnMut(&str)) {
+    let mut splitter = Splitter { buffer: String::with_capacity(MAX_WORD), visit };
+    for chunk in text.split_whitespace() {
+        match foreign(chunk) {
+            Foreign::No => splitter.runs(chunk),
+            Foreign::Address(telling) => splitter.runs(telling),
+        }
+    }
+}
+
+/// The words of a text with spaces between them, as a name reads in a sentence.
+pub(super) fn spelled_out(name: &str) -> String {
+    let mut text = String::with_capacity(name.len() + 8);
+    for run in name.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
+        for part in humps(run) {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(part);
+        }
+    }
+    text
+}
+
+/// The letters and digits of a text alone, in lower case.
+pub(super) fn compact(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+enum Foreign<'a> {
+    No,
+    /// An address or a path, and the part of it that tells something.
+    Address(&'a str),
+}
+
+fn foreign(chunk: &str) -> Foreign<'_> {
+    let bare =
+        chunk.trim_matches(|c: char| matches!(c, '"' | '\'' | '`' | '(' | ')' | ',' | ';' | '<' | '>'));
+    if let Some((_, rest)) = bare.split_once("://") {
+        let host = rest.split(['/', '?', '#', ':']).next().unwrap_or_default();
+        let mut labels = host.rsplit('.');
+        labels.next();
+        return Foreign::Address(labels.next().unwrap_or_default());
+    }
+    if bare.contains('@') && bare.contains('.') && !bare.starts_with('@') {
+        return Foreign::Address("");
+    }
+    let rooted = bare.starts_with("~/") || bare.starts_with("./") || bare.starts_with("../");
+    let rooted = rooted || (bare.len() > 2 && bare.starts_with('/')) || bare.get(1..3) == Some(":\\");
+    if rooted {
+        let last = bare.rsplit(['/', '\\']).next().unwrap_or_default();
+        let kind = last.trim_end_matches(['.', '?', '!', ':']).rsplit_once('.').map_or("", |(_, kind)| kind);
+        return Foreign::Address(if kind.len() <= 5 { kind } else { "" });
+    }
+    Foreign::No
+}
+
+struct Splitter<'a, V> {
+    buffer: String,
+    visit: &'a mut V,
+}
+
+impl<V: FnMut(&str)> Splitter<'_, V> {
+    fn runs(&mut self, chunk: &str) {
+        for run in chunk.split(|c: char| !c.is_alphanumeric() && !is_combining_mark(c)) {
+            if run.is_empty() || run.len() > 8 * MAX_WORD {
+                continue;
+            }
+            if run.is_ascii() {
+                self.ascii(run);
+            } else {
+                let folded: String = run.nfkd().filter(|c| !is_combining_mark(*c)).nfc().collect();
+                self.folded(&folded);
+            }
+        }
+    }
+
+    /// Runs of Han, kana and Hangul have no spaces: each pair of neighbours is a word.
+    fn folded(&mut self, run: &str) {
+        let mut rest = run;
+        while let Some(first) = rest.chars().next() {
+            let cjk = is_cjk(first);
+            let end = rest.char_indices().find(|(_, c)| is_cjk(*c) != cjk).map_or(rest.len(), |(at, _)| at);
+            let (same, after) = rest.split_at(end);
+            rest = after;
+            if !cjk {
+                self.ascii(same);
+                continue;
+            }
+            let starts: Vec<usize> = same.char_indices().map(|(at, _)| at).chain([same.len()]).collect();
+            match starts.len() {
+                0..=2 => (self.visit)(same),
+                _ => starts.windows(3).for_each(|w| (self.visit)(same.get(w[0]..w[2]).unwrap_or_default())),
+            }
+        }
+    }
+
+    /// A name of several parts is each of them, and the whole: `GitHub` is also `github`, and `s3` only that.
+    fn ascii(&mut self, run: &str) {
+        let mut parts = 0;
+        for part in humps(run) {
+            parts += 1;
+            if !part.starts_with(|c: char| c.is_numeric()) && part.len() <= MAX_WORD {
+                self.emit(part);
+            }
+        }
+        if (2..=3).contains(&parts) && run.len() <= MAX_WORD / 2 {
+            self.emit(run);
+        }
+    }
+
+    fn emit(&mut self, word: &str) {
+        self.buffer.clear();
+        if word.is_ascii() {
+            self.buffer.push_str(word);
+            self.buffer.make_ascii_lowercase();
+        } else {
+            self.buffer.extend(word.chars().flat_map(char::to_lowercase));
+        }
+        (self.visit)(&self.buffer);
+    }
+}
+
+fn is_cjk(c: char) -> bool {
+    matches!(u32::from(c), 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff)
+}
+
+/// The parts of a run of letters and digits: `getHTTPServer2` is `get`, `HTTP`, `Server`, `2`.
+fn humps(run: &str) -> impl Iterator<Item = &str> {
+    let mut rest = run;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = hump_end(rest, first);
+        let (part, after) = rest.split_at(end);
+        rest = after;
+        Some(part)
+    })
+}
+
+fn hump_end(text: &str, first: char) -> usize {
+    let mut before = first;
+    let mut chars = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        let next = chars.peek().map(|(_, next)| *next);
+        let turns = before.is_numeric() != c.is_numeric() || (before.is_lowercase() && c.is_uppercase());
+        // The last capital of several begins the next word, unless only a plural follows it: `URLs`.
+        let tail = next == Some('s') && text[at..].len() == 2;
+        let acronym =
+            before.is_uppercase() && c.is_uppercase() && next.is_some_and(char::is_lowercase) && !tail;
+        if turns || acronym {
+            return at;
+        }
+        before = c;
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> String {
+        let mut found = Vec::new();
+        each_word(text, &mut |word: &str| found.push(word.to_owned()));
+        found.join(" ")
+    }
+
+    #[test]
+    fn names_and_texts_are_taken_apart_the_same_way() {
+        let cases = [
+            ("createIssue", "create issue createissue"),
+            ("create_pull-request.v2", "create pull request v v2"),
+            ("getHTTPServer", "get http server gethttpserver"),
+            ("list URLs", "list urls"),
+            ("S3 bucket, 42 items", "s s3 bucket items"),
+            ("save to /root/doc/report.docx", "save to docx"),
+            ("open https://www.github.com/a/b?c now", "open github now"),
+            ("mail ann@example.com", "mail"),
+            ("read/write", "read write"),
+            ("Größe des Cafés", "große des cafes"),
+            ("搜索关键词 bing", "搜索 索关 关键 键词 bing"),
+            ("键", "键"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(words(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn stop_words_are_in_order() {
+        assert!(STOP.is_sorted());
+        assert!(is_stop("the") && is_stop("x") && !is_stop("delete"));
+    }
+
+    #[test]
+    fn names_read_as_sentences_do() {
+        let cases = [("get_fileInfo", "get file Info"), ("mcp.a-b", "mcp a b"), ("", "")];
+        for (name, expected) in cases {
+            assert_eq!(spelled_out(name), expected, "{name}");
+        }
+    }
+}

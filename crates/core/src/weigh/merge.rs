@@ -1,0 +1,109 @@
+//! Merges the bytes of a piece into tokens: of all neighbours that are a token together, those of the lowest
+//! rank first, the leftmost of equals, until no two neighbours are one.
+
+use super::vocabulary::{Rank, Vocabulary};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Up to this many bytes, looking through all parts for the lowest is faster than keeping them in order.
+const SHORT: usize = 100;
+/// The rank of neighbours that are no token together.
+const NONE: Rank = Rank::MAX;
+
+/// Counts the tokens of pieces; keeps its room from one to the next.
+#[derive(Debug, Default)]
+pub(super) struct Merger {
+    parts: Vec<Part>,
+}
+
+/// A part of a piece that is a token: where it starts, and the rank of it together with the next part.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    start: usize,
+    joined: Rank,
+}
+
+impl Merger {
+    /// How many tokens a piece is.
+    pub(super) fn count(&mut self, vocabulary: &Vocabulary<'_>, piece: &[u8]) -> u32 {
+        if piece.len() < 2 || vocabulary.rank(piece).is_some() {
+            return u32::from(!piece.is_empty());
+        }
+        if piece.len() > SHORT {
+            return merge_long(vocabulary, piece);
+        }
+        self.merge_short(vocabulary, piece)
+    }
+
+    fn merge_short(&mut self, vocabulary: &Vocabulary<'_>, piece: &[u8]) -> u32 {
+        let parts = &mut self.parts;
+        parts.clear();
+        parts.extend((0..piece.len()).map(|start| {
+            let pair = piece.get(start..start + 2);
+            Part { start, joined: pair.and_then(|pair| vocabulary.rank(pair)).unwrap_or(NONE) }
+        }));
+        loop {
+            let lowest = parts.iter().enumerate().min_by_key(|(_, part)| part.joined);
+            let Some((at, _)) = lowest.filter(|(_, part)| part.joined != NONE) else { break };
+            parts.remove(at + 1);
+            let rank_at = |at: usize| {
+                let end = parts.get(at + 2).map_or(piece.len(), |part| part.start);
+                let whole = parts.get(at + 1).and_then(|_| piece.get(parts[at].start..end));
+                whole.and_then(|bytes| vocabulary.rank(bytes)).unwrap_or(NONE)
+            };
+            let joined = rank_at(at);
+            let before = at.checked_sub(1).map(|before| (before, rank_at(before)));
+            parts[at].joined = joined;
+            if let Some((before, joined)) = before {
+                parts[before].joined = joined;
+            }
+        }
+        u32::try_from(parts.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// A part of a long piece, at the index of its first byte; other indices are unused.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    before: u32,
+    end: u32,
+    joined: Rank,
+}
+
+/// What a long run of one letter costs must not grow with its square: joints wait in a heap, and those that a
+/// merge has made void are known by their rank when they come up.
+fn merge_long(vocabulary: &Vocabulary<'_>, piece: &[u8]) -> u32 {
+    let Ok(length) = u32::try_from(piece.len()) else { return u32::MAX };
+    let index = |at: u32| usize::try_from(at).expect("an index fits");
+    let rank = |start: u32, end: u32| vocabulary.rank(&piece[index(start)..index(end)]).unwrap_or(NONE);
+    let mut links: Vec<Link> = (0..length)
+        .map(|at| {
+            let joined = if at + 1 < length { rank(at, at + 2) } else { NONE };
+            Link { before: at.wrapping_sub(1), end: at + 1, joined }
+        })
+        .collect();
+    let joint = |at: u32, link: &Link| (link.joined != NONE).then_some(Reverse((link.joined, at)));
+    let mut joints: BinaryHeap<_> = (0..).zip(&links).filter_map(|(at, link)| joint(at, link)).collect();
+    let mut count = length;
+    while let Some(Reverse((joined, at))) = joints.pop() {
+        if links[index(at)].joined != joined {
+            continue;
+        }
+        let gone = links[index(at)].end;
+        let end = links[index(gone)].end;
+        links[index(gone)].joined = NONE;
+        count -= 1;
+        links[index(at)].end = end;
+        if end < length {
+            links[index(end)].before = at;
+        }
+        let before = links[index(at)].before;
+        for start in [at, before] {
+            let Some(link) = links.get(index(start)).copied() else { continue };
+            let joined = if link.end < length { rank(start, links[index(link.end)].end) } else { NONE };
+            links[index(start)].joined = joined;
+            joints.extend(joint(start, &links[index(start)]));
+        }
+    }
+    count
+}

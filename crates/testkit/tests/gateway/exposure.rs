@@ -1,0 +1,196 @@
+//! Exposure: what clients are shown in each mode, and that they can call all of it in every one.
+
+use crate::callers::ERAS;
+use serde_json::{Value, json};
+use std::time::Duration;
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::client::OWN_TOOL;
+use toolbooth_testkit::world::upstream::Answer;
+use toolbooth_testkit::world::{Client, Gateway, Home, PATIENCE, Upstream};
+
+const META: [&str; 4] = ["mcp_tool_call", "mcp_tool_describe", "mcp_tool_list", "mcp_tool_search"];
+
+/// So many tools with definitions of some length.
+fn tools(count: usize) -> String {
+    let tools: Vec<Value> = (0..count)
+        .map(|number| {
+            json!({ "name": format!("tool_{number:04}"),
+                "description": format!("Does the thing number {number}. {}", "It does it well. ".repeat(20)),
+                "inputSchema": { "type": "object",
+                    "properties": { "what": { "type": "string", "description": "What to do it to. ".repeat(10) } },
+                    "required": ["what"] } })
+        })
+        .collect();
+    Value::Array(tools).to_string()
+}
+
+async fn many(settings: Value, count: usize) -> (Upstream, Home, Gateway) {
+    let upstream = Upstream::start(Era::Modern).await;
+    upstream.list(tools(count));
+    upstream.answer(Answer::Echo);
+    let home = Home::with_settings(settings, &[("srv", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    (upstream, home, gateway)
+}
+
+async fn listed(client: &Client) -> Vec<Value> {
+    let told = client.ask("tools/list", json!({})).await;
+    told.result()["tools"].as_array().cloned().unwrap_or_default()
+}
+
+fn names(tools: &[Value]) -> Vec<&str> {
+    let names = tools.iter().filter_map(|tool| tool["name"].as_str());
+    names.filter(|name| *name != OWN_TOOL).collect()
+}
+
+#[tokio::test]
+async fn auto_goes_by_the_client_and_by_how_much_there_is() {
+    let auto = json!({ "exposure": { "mode": "auto", "clients": { "picky": "search" } } });
+    // Few enough, enough for summaries, too many.
+    for (count, mode) in [(5, "full"), (120, "summary"), (1_000, "search")] {
+        let (_upstream, _home, gateway) = many(auto.clone(), count).await;
+        for era in ERAS {
+            let tools = listed(&Client::called("somebody", era, gateway.address).await).await;
+            let schema = &tools.iter().find(|tool| tool["name"] == "srv_tool_0003");
+            match mode {
+                "full" => assert!(schema.unwrap()["inputSchema"]["properties"]["what"].is_object()),
+                "summary" => {
+                    let tool = schema.unwrap();
+                    assert_eq!(tool["inputSchema"], json!({ "type": "object" }));
+                    let description = tool["description"].as_str().unwrap();
+                    assert!(description.chars().count() <= 100 && description.ends_with('…'), "{description}");
+                    assert_eq!(names(&tools).len(), count, "all are there, and no meta tool");
+                }
+                _ => assert_eq!(names(&tools), META),
+            }
+            let tools = listed(&Client::called("claude-code", era, gateway.address).await).await;
+            assert_eq!(names(&tools).len(), count, "a client that defers by itself has all");
+            assert!(tools.iter().all(|tool| !META.contains(&tool["name"].as_str().unwrap())));
+            let tools = listed(&Client::called("Picky", era, gateway.address).await).await;
+            assert_eq!(names(&tools), META, "as configured");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_tool_can_be_called_in_every_mode() {
+    for mode in ["full", "summary", "search"] {
+        let (_upstream, _home, gateway) = many(json!({ "exposure": { "mode": mode } }), 3).await;
+        for era in ERAS {
+            let client = Client::of(era, gateway.address).await;
+            let told = client.call("srv_tool_0001", json!({ "what": "x" })).await;
+            assert!(told.text().contains("tool_0001"), "{mode}: {}", told.answer);
+            let inner = json!({ "name": "srv_tool_0001", "arguments": { "what": "y" } });
+            let told = client.call("mcp_tool_call", inner).await;
+            assert!(told.text().contains("tool_0001") && told.text().contains('y'), "{mode}: {}", told.answer);
+
+            let told = client.call("srv_tool_0001", json!({ "what": 7 })).await;
+            assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
+            let has_schema = told.text().contains(r#""required":["what"]"#);
+            assert_eq!(has_schema, mode != "full", "a client that saw no schema is told it: {}", told.text());
+            let inner = json!({ "name": "mcp_tool_call", "arguments": { "name": "srv_tool_0001" } });
+            assert!(client.call("mcp_tool_call", inner).await.is_error(), "no call inside a call inside a call");
+            let told = client.call("mcp_tool_call", json!({})).await;
+            assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
+
+            let told = client.call("mcp_tool_describe", json!({ "name": "mcp.srv.tool_0002" })).await;
+            assert!(told.text().contains(r#""required":["what"]"#), "{}", told.answer);
+            assert!(client.call("mcp_tool_describe", json!({ "name": "nobody" })).await.is_error());
+            let told = client.call("mcp_tool_list", json!({ "server": "srv" })).await;
+            assert!(told.text().contains("srv_tool_0000: Does the thing number 0."), "{}", told.text());
+            assert!(told.text().contains("3 tools; this is the end"), "{}", told.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_holds_for_a_tool_holds_through_the_meta_tool() {
+    let settings = json!({ "exposure": { "mode": "search" }, "policy": { "rules": [
+        { "tools": "srv_tool_0001", "effect": "deny", "reason": "not that one" },
+        { "tools": "srv_tool_0002", "effect": "hide" } ] } });
+    let (upstream, home, gateway) = many(settings, 4).await;
+    let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
+    let call = |name: &str| {
+        let (client, name) = (client.clone(), name.to_owned());
+        async move {
+            client.call("mcp_tool_call", json!({ "name": name, "arguments": { "what": "x" } })).await
+        }
+    };
+    assert_eq!(call("srv_tool_0001").await.fault(), "call.refused");
+    let hidden = call("srv_tool_0002").await;
+    let unknown = call("srv_tool_9999").await;
+    assert_eq!(
+        hidden.answer["error"].to_string().replace("0002", "9999"),
+        unknown.answer["error"].to_string(),
+        "hidden is unknown"
+    );
+    let told = client.call("mcp_tool_describe", json!({ "name": "srv_tool_0002" })).await;
+    assert!(told.is_error(), "{}", told.answer);
+    let listed = client.call("mcp_tool_list", json!({})).await;
+    assert!(!listed.text().contains("0002") && listed.text().contains("0003"), "{}", listed.text());
+    call("srv_tool_0003").await;
+    assert_eq!(upstream.seen("tools/call").len(), 1, "one call was sent");
+    let audit = home.command("audit").arg("--json").output().unwrap();
+    let audit: Value = serde_json::from_slice(&audit.stdout).unwrap();
+    assert_eq!(audit["rows"][0]["tool"], "tool_0003", "the row is the inner tool's: {audit}");
+    assert_eq!(audit["rows"][0]["server"], "srv");
+}
+
+#[tokio::test]
+async fn a_legacy_session_loads_what_it_looked_up() {
+    let settings = json!({ "exposure": { "mode": "search", "always_load_tools": ["*_0004"] } });
+    let (_upstream, _home, gateway) = many(settings, 6).await;
+    let client = Client::of(Era::Legacy, gateway.address).await;
+    let other = Client::of(Era::Legacy, gateway.address).await;
+    let modern = Client::of(Era::Modern, gateway.address).await;
+    let mut changes = client.listen(&[]).await;
+    let mut others = other.listen(&[]).await;
+    let mut pinned: Vec<&str> = META.to_vec();
+    pinned.push("srv_tool_0004");
+    assert_eq!(names(&listed(&client).await), pinned);
+    for asker in [&client, &modern] {
+        asker.call("mcp_tool_describe", json!({ "name": "srv_tool_0002" })).await;
+    }
+    changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("the session is told");
+    let tools = listed(&client).await;
+    let loaded: Vec<&str> = META.iter().copied().chain(["srv_tool_0002", "srv_tool_0004"]).collect();
+    assert_eq!(names(&tools), loaded);
+    assert!(tools.iter().all(|tool| tool["name"] != "srv_tool_0002" || tool["inputSchema"]["required"].is_array()));
+    client.call("mcp_tool_describe", json!({ "name": "srv_tool_0002" })).await;
+    for changes in [&mut changes, &mut others] {
+        assert_eq!(changes.gather(Duration::from_millis(300)).await, Vec::<Value>::new(), "nobody else, and once");
+    }
+    assert_eq!(names(&listed(&other).await), pinned);
+    assert_eq!(names(&listed(&modern).await), pinned, "a modern list does not vary by what was looked up");
+}
+
+#[tokio::test]
+async fn a_client_gets_names_and_schemas_that_it_can_take() {
+    let upstream = Upstream::start(Era::Modern).await;
+    let long = "a_very_long_name_that_goes_on_and_on_and_on_for_ever";
+    let either = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+        "anyOf": [{ "properties": { "a": { "type": "string" } }, "required": ["a"] },
+            { "properties": { "b": { "type": "string" } }, "required": ["b"] }] });
+    upstream.list(json!([{ "name": long, "inputSchema": either }]).to_string());
+    upstream.answer(Answer::Echo);
+    let home = Home::new(&[("srv", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    for era in ERAS {
+        let plain = listed(&Client::of(era, gateway.address).await).await;
+        assert_eq!(names(&plain), [format!("srv_{long}")]);
+        let cursor = Client::called("cursor-vscode", era, gateway.address).await;
+        let tools = listed(&cursor).await;
+        let name = names(&tools)[0].to_owned();
+        assert_eq!(name.len(), 48, "{name}");
+        let tool = tools.iter().find(|tool| tool["name"] == name.as_str()).unwrap();
+        assert_eq!(
+            tool["inputSchema"],
+            json!({ "type": "object", "properties": { "a": { "type": "string" }, "b": { "type": "string" } } })
+        );
+        let told = cursor.call(&name, json!({ "a": "x" })).await;
+        assert!(told.text().contains(long), "the short name leads to the tool: {}", told.answer);
+        assert_eq!(cursor.call(&name, json!({})).await.fault(), "call.invalid-arguments", "by its true schema");
+    }
+}
