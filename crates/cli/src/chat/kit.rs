@@ -1,22 +1,19 @@
-//! What a model is given to work with: a few tools by name, or the three by which it finds and calls all others.
+//! What a model is given to work with: a few tools by name, or the gateway's meta tools, by which it finds and calls
+//! all others.
 
 use crate::commands::tools;
 use crate::failure::Failure;
 use crate::reach::Reach;
-use crate::remote::segment;
-use crate::render::line;
 use serde_json::{Value, json};
+use toolbooth_core::exposure::meta;
 
 /// The longest name that endpoints take.
 const LONGEST_NAME: usize = 64;
 /// The most tools that can be given by name.
 const MOST: usize = 64;
-/// How many tools a search answers with unless the model says.
-const USUAL: u64 = 5;
 
-const SEARCH: &str = "mcp_tool_search";
-const DESCRIBE: &str = "mcp_tool_describe";
-const CALL: &str = "mcp_tool_call";
+/// The meta tools that only look.
+const LOOKS: [&str; 3] = [meta::SEARCH, meta::LIST, meta::DESCRIBE];
 
 /// The tools of a chat.
 #[derive(Debug)]
@@ -40,10 +37,8 @@ pub struct Offered {
 /// What a model's wish comes down to.
 #[derive(Debug, PartialEq)]
 pub enum Wish {
-    /// A search for tools.
-    Search { query: String, limit: u64 },
-    /// One tool's definition.
-    Describe(String),
+    /// A look at what tools there are, by one of the gateway's own.
+    Look { name: &'static str, arguments: Value },
     /// A call of a tool, by the gateway's name.
     Call { name: String, arguments: Value },
 }
@@ -78,31 +73,9 @@ impl Kit {
     pub fn definitions(&self) -> Vec<Value> {
         match self {
             Self::Named(offered) => offered.iter().map(|tool| tool.definition.clone()).collect(),
-            Self::Search => vec![
-                definition(
-                    SEARCH,
-                    "Searches the tools of this gateway. Returns the best matches with their arguments.",
-                    &json!({ "type": "object", "required": ["query"], "properties": {
-                        "query": { "type": "string", "description": "What the tool is to do, in a few words." },
-                        "limit": { "type": "integer", "minimum": 1, "maximum": 50, "description": "How many; 5 unless given." },
-                    } }),
-                ),
-                definition(
-                    DESCRIBE,
-                    "Returns the full definition of one tool: its description and the JSON Schema of its arguments.",
-                    &json!({ "type": "object", "required": ["name"], "properties": {
-                        "name": { "type": "string", "description": "The tool's name, as a search returned it." },
-                    } }),
-                ),
-                definition(
-                    CALL,
-                    "Calls a tool by its name.",
-                    &json!({ "type": "object", "required": ["name"], "properties": {
-                        "name": { "type": "string", "description": "The tool's name, as a search returned it." },
-                        "arguments": { "type": "object", "description": "The tool's arguments, by its schema." },
-                    } }),
-                ),
-            ],
+            Self::Search => {
+                meta::definitions().iter().filter_map(|tool| tool.read().ok()).map(offer).collect()
+            }
         }
     }
 
@@ -114,37 +87,39 @@ impl Kit {
         if !arguments.is_object() {
             return Err("error: the arguments must be a JSON object".to_owned());
         }
-        let text = |key: &str| {
-            let text = arguments[key].as_str().map(str::trim).filter(|text| !text.is_empty());
-            text.map(str::to_owned).ok_or_else(|| format!("error: `{key}` is missing"))
-        };
         match (self, name) {
             (Self::Named(offered), name) => {
                 let found = offered.iter().find(|tool| tool.alias == name || tool.name == name);
                 let found = found.ok_or_else(|| format!("error: there is no tool `{name}`"))?;
                 Ok(Wish::Call { name: found.name.clone(), arguments })
             }
-            (Self::Search, SEARCH) => {
-                let limit = arguments["limit"].as_u64().unwrap_or(USUAL).clamp(1, 50);
-                Ok(Wish::Search { query: text("query")?, limit })
-            }
-            (Self::Search, DESCRIBE) => text("name").map(Wish::Describe),
-            (Self::Search, CALL) => {
+            (Self::Search, meta::CALL) => {
                 let inner = match &arguments["arguments"] {
                     Value::Null => json!({}),
                     // Some models write the object as a text.
                     Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
                     other => other.clone(),
                 };
-                if !inner.is_object() {
-                    return Err("error: `arguments` must be an object".to_owned());
+                let name = arguments["name"].as_str().map(str::trim).filter(|name| !name.is_empty());
+                match (name, inner.is_object()) {
+                    (None, _) => Err("error: `name` is missing".to_owned()),
+                    (_, false) => Err("error: `arguments` must be an object".to_owned()),
+                    (Some(name), true) => Ok(Wish::Call { name: name.to_owned(), arguments: inner }),
                 }
-                Ok(Wish::Call { name: text("name")?, arguments: inner })
+            }
+            (Self::Search, name) if let Some(name) = LOOKS.iter().find(|known| **known == name) => {
+                Ok(Wish::Look { name, arguments })
             }
             // A model that has seen a tool in a search may as well call it straight.
             (Self::Search, name) => Ok(Wish::Call { name: name.to_owned(), arguments }),
         }
     }
+}
+
+/// A tool of the gateway's own, in the endpoint's form.
+fn offer(tool: Value) -> Value {
+    let text = |key: &str| tool[key].as_str().unwrap_or_default();
+    definition(text("name"), text("description"), &tool["inputSchema"])
 }
 
 fn definition(name: &str, description: &str, parameters: &Value) -> Value {
@@ -167,33 +142,6 @@ fn alias(name: &str, taken: &[Offered]) -> String {
     alias
 }
 
-/// One tool's definition, for a model.
-pub async fn describe(reach: &Reach, name: &str) -> Result<String, Failure> {
-    let tool = tools::find(reach, name).await?;
-    let about =
-        json!({ "name": tool["name"], "description": tool["description"], "arguments": tool["parameters"] });
-    Ok(about.to_string())
-}
-
-/// The tools that fit a query, for a model.
-pub async fn search(reach: &Reach, query: &str, limit: u64) -> Result<String, Failure> {
-    let path = format!("/tools?q={}&limit={limit}", segment(query));
-    let mut answer = reach.get(&path).await?;
-    let tools = answer["tools"].take();
-    let found = tools.as_array().map(Vec::as_slice).unwrap_or_default();
-    if found.is_empty() {
-        return Ok("No tool matches. Try other words.".to_owned());
-    }
-    let told: Vec<String> = found
-        .iter()
-        .map(|tool| {
-            let text = |key: &str| tool[key].as_str().map(line).unwrap_or_default();
-            format!("{}: {}", text("name"), text("description"))
-        })
-        .collect();
-    Ok(told.join("\n"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,14 +150,25 @@ mod tests {
     fn wishes_are_read_as_models_write_them() {
         let call = |name: &str, arguments: Value| Ok(Wish::Call { name: name.to_owned(), arguments });
         let cases = [
-            (SEARCH, r#"{"query":"mail"}"#, Ok(Wish::Search { query: "mail".into(), limit: 5 })),
-            (SEARCH, r#"{"query":"mail","limit":500}"#, Ok(Wish::Search { query: "mail".into(), limit: 50 })),
-            (SEARCH, r#"{"query":" "}"#, Err("error: `query` is missing".to_owned())),
-            (DESCRIBE, r#"{"name":"x"}"#, Ok(Wish::Describe("x".into()))),
-            (CALL, r#"{"name":"x"}"#, call("x", json!({}))),
-            (CALL, r#"{"name":"x","arguments":{"n":1}}"#, call("x", json!({ "n": 1 }))),
-            (CALL, r#"{"name":"x","arguments":"{\"n\":1}"}"#, call("x", json!({ "n": 1 }))),
-            (CALL, r#"{"name":"x","arguments":[1]}"#, Err("error: `arguments` must be an object".to_owned())),
+            (
+                meta::SEARCH,
+                r#"{"query":"mail"}"#,
+                Ok(Wish::Look { name: meta::SEARCH, arguments: json!({ "query": "mail" }) }),
+            ),
+            (
+                meta::DESCRIBE,
+                r#"{"name":"x"}"#,
+                Ok(Wish::Look { name: meta::DESCRIBE, arguments: json!({ "name": "x" }) }),
+            ),
+            (meta::CALL, "{}", Err("error: `name` is missing".to_owned())),
+            (meta::CALL, r#"{"name":"x"}"#, call("x", json!({}))),
+            (meta::CALL, r#"{"name":"x","arguments":{"n":1}}"#, call("x", json!({ "n": 1 }))),
+            (meta::CALL, r#"{"name":"x","arguments":"{\"n\":1}"}"#, call("x", json!({ "n": 1 }))),
+            (
+                meta::CALL,
+                r#"{"name":"x","arguments":[1]}"#,
+                Err("error: `arguments` must be an object".to_owned()),
+            ),
             ("x", "", call("x", json!({}))),
             ("x", "[]", Err("error: the arguments must be a JSON object".to_owned())),
         ];

@@ -19,6 +19,7 @@ use crate::commands::tools;
 use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::failure::{Failure, Trouble};
+use crate::own::Wanted;
 use crate::progress::Sign;
 use crate::reach::Reach;
 use crate::render::line;
@@ -124,6 +125,8 @@ impl Chat {
         voice: &mut Voice,
     ) -> Result<Turn, Failure> {
         let started = Instant::now();
+        // What is found in a search is to be there when it is called.
+        around.reach.connect(Wanted::Started).await;
         let mut memory = self.memory.clone();
         memory.push(json!({ "role": "user", "content": text }));
         let tools = self.kit.definitions();
@@ -206,13 +209,8 @@ async fn grant(
     voice: &mut Voice,
     calls: &mut Vec<Made>,
 ) -> Result<String, Failure> {
-    let reach = around.reach;
     let heard = match wish {
-        Wish::Search { query, limit } => {
-            voice.note(&format!("… searching for {query}"));
-            kit::search(reach, &query, limit).await
-        }
-        Wish::Describe(name) => kit::describe(reach, &name).await,
+        Wish::Look { name, arguments } => look(around, name, &arguments, voice).await,
         Wish::Call { name, arguments } => {
             let text = arguments.to_string();
             let preview = RawJson::parse(text.clone().into_bytes()).map(|json| redact::preview(&json));
@@ -235,6 +233,30 @@ async fn grant(
             Ok(format!("error [{code}]: {message}{hint}"))
         }
         Ok(heard) => Ok(heard),
+    }
+}
+
+/// Asks the gateway what tools there are.
+async fn look(
+    around: &Surroundings<'_>,
+    name: &str,
+    arguments: &Value,
+    voice: &mut Voice,
+) -> Result<String, Failure> {
+    let about = ["query", "queries", "regex", "name", "server"].into_iter().map(|key| &arguments[key]);
+    let about = about
+        .filter(|value| !value.is_null())
+        .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    voice.note(&format!(
+        "… {} {}",
+        name.trim_start_matches("mcp_tool_"),
+        about.collect::<Vec<_>>().join(" ")
+    ));
+    let text = arguments.to_string();
+    let called = call::make(around.reach, name, &text, around.session, Consent::Asked(around.desk));
+    match call::heard(called.await?)? {
+        call::Heard::Result { text, .. } => Ok(text),
+        call::Heard::Held { id, message } => Ok(format!("not run yet, held as {id}: {message}")),
     }
 }
 

@@ -81,7 +81,11 @@ async fn the_model_searches_describes_and_calls() {
     assert_eq!((&seen[0]["model"], &seen[0]["stream"]), (&json!("small-1"), &json!(true)));
     let names: Vec<&Value> =
         seen[0]["tools"].as_array().unwrap().iter().map(|tool| &tool["function"]["name"]).collect();
-    assert_eq!(names, ["mcp_tool_search", "mcp_tool_describe", "mcp_tool_call"], "the catalog is not shown");
+    assert_eq!(
+        names,
+        ["mcp_tool_search", "mcp_tool_list", "mcp_tool_describe", "mcp_tool_call"],
+        "the catalog is not shown"
+    );
     assert!(seen[0].to_string().len() < 4_000, "{}", seen[0].to_string().len());
     assert!(heard(&seen[1]).contains("demo_hash"), "{}", heard(&seen[1]));
     assert!(heard(&seen[2]).contains("\"required\":[\"text\"]"), "{}", heard(&seen[2]));

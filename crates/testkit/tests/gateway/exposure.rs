@@ -59,7 +59,10 @@ async fn auto_goes_by_the_client_and_by_how_much_there_is() {
                     let tool = schema.unwrap();
                     assert_eq!(tool["inputSchema"], json!({ "type": "object" }));
                     let description = tool["description"].as_str().unwrap();
-                    assert!(description.chars().count() <= 100 && description.ends_with('…'), "{description}");
+                    assert!(
+                        description.chars().count() <= 100 && description.ends_with('…'),
+                        "{description}"
+                    );
                     assert_eq!(names(&tools).len(), count, "all are there, and no meta tool");
                 }
                 _ => assert_eq!(names(&tools), META),
@@ -83,14 +86,21 @@ async fn every_tool_can_be_called_in_every_mode() {
             assert!(told.text().contains("tool_0001"), "{mode}: {}", told.answer);
             let inner = json!({ "name": "srv_tool_0001", "arguments": { "what": "y" } });
             let told = client.call("mcp_tool_call", inner).await;
-            assert!(told.text().contains("tool_0001") && told.text().contains('y'), "{mode}: {}", told.answer);
+            assert!(
+                told.text().contains("tool_0001") && told.text().contains('y'),
+                "{mode}: {}",
+                told.answer
+            );
 
             let told = client.call("srv_tool_0001", json!({ "what": 7 })).await;
             assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
             let has_schema = told.text().contains(r#""required":["what"]"#);
             assert_eq!(has_schema, mode != "full", "a client that saw no schema is told it: {}", told.text());
             let inner = json!({ "name": "mcp_tool_call", "arguments": { "name": "srv_tool_0001" } });
-            assert!(client.call("mcp_tool_call", inner).await.is_error(), "no call inside a call inside a call");
+            assert!(
+                client.call("mcp_tool_call", inner).await.is_error(),
+                "no call inside a call inside a call"
+            );
             let told = client.call("mcp_tool_call", json!({})).await;
             assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
 
@@ -113,9 +123,7 @@ async fn what_holds_for_a_tool_holds_through_the_meta_tool() {
     let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
     let call = |name: &str| {
         let (client, name) = (client.clone(), name.to_owned());
-        async move {
-            client.call("mcp_tool_call", json!({ "name": name, "arguments": { "what": "x" } })).await
-        }
+        async move { client.call("mcp_tool_call", json!({ "name": name, "arguments": { "what": "x" } })).await }
     };
     assert_eq!(call("srv_tool_0001").await.fault(), "call.refused");
     let hidden = call("srv_tool_0002").await;
@@ -156,10 +164,18 @@ async fn a_legacy_session_loads_what_it_looked_up() {
     let tools = listed(&client).await;
     let loaded: Vec<&str> = META.iter().copied().chain(["srv_tool_0002", "srv_tool_0004"]).collect();
     assert_eq!(names(&tools), loaded);
-    assert!(tools.iter().all(|tool| tool["name"] != "srv_tool_0002" || tool["inputSchema"]["required"].is_array()));
+    assert!(
+        tools
+            .iter()
+            .all(|tool| tool["name"] != "srv_tool_0002" || tool["inputSchema"]["required"].is_array())
+    );
     client.call("mcp_tool_describe", json!({ "name": "srv_tool_0002" })).await;
     for changes in [&mut changes, &mut others] {
-        assert_eq!(changes.gather(Duration::from_millis(300)).await, Vec::<Value>::new(), "nobody else, and once");
+        assert_eq!(
+            changes.gather(Duration::from_millis(300)).await,
+            Vec::<Value>::new(),
+            "nobody else, and once"
+        );
     }
     assert_eq!(names(&listed(&other).await), pinned);
     assert_eq!(names(&listed(&modern).await), pinned, "a modern list does not vary by what was looked up");
@@ -191,6 +207,10 @@ async fn a_client_gets_names_and_schemas_that_it_can_take() {
         );
         let told = cursor.call(&name, json!({ "a": "x" })).await;
         assert!(told.text().contains(long), "the short name leads to the tool: {}", told.answer);
-        assert_eq!(cursor.call(&name, json!({})).await.fault(), "call.invalid-arguments", "by its true schema");
+        assert_eq!(
+            cursor.call(&name, json!({})).await.fault(),
+            "call.invalid-arguments",
+            "by its true schema"
+        );
     }
 }
