@@ -7,6 +7,7 @@ pub mod bundled;
 pub mod connection;
 mod discover;
 pub mod duplex;
+pub mod embeddings;
 pub mod error;
 mod handshake;
 pub mod http;

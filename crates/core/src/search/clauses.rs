@@ -4,12 +4,17 @@
 const MAX_CLAUSES: usize = 8;
 /// A clause has at least so many words.
 const LEAST_WORDS: usize = 3;
+/// A request with fewer words than this asks for one thing.
+const LEAST_ASKED: usize = 12;
 /// Words that begin another thing to do.
 const TURNS: &[&str] = &["and", "then", "also", "after", "before", "plus", "or"];
 
 /// The clauses of a request, where it has several.
 pub(super) fn clauses(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
+    if text.split_whitespace().take(LEAST_ASKED).count() < LEAST_ASKED {
+        return found;
+    }
     let mut rest = text;
     while !rest.is_empty() && found.len() < MAX_CLAUSES {
         let (clause, after) = cut(rest);

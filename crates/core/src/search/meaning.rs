@@ -35,6 +35,16 @@ impl Vector {
         Some(Self { bytes, factor: step / length })
     }
 
+    /// How many numbers it has.
+    pub(super) fn width(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What [`Vectors::compare`] multiplies by.
+    pub(super) fn factor(&self) -> f32 {
+        self.factor
+    }
+
     /// Its numbers, for a loop over many vectors.
     pub(super) fn wide(&self) -> Vec<i16> {
         self.bytes.iter().map(|byte| i16::from(*byte)).collect()
@@ -124,13 +134,6 @@ impl Vectors {
         for ((out, row), own) in out.iter_mut().zip(rows).zip(&self.factors) {
             *out = dot(query, row) as f32 * (factor * own);
         }
-    }
-}
-
-impl Vector {
-    /// What [`Vectors::compare`] multiplies by.
-    pub(super) fn factor(&self) -> f32 {
-        self.factor
     }
 }
 

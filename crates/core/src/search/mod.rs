@@ -7,6 +7,7 @@
 
 mod clauses;
 mod fields;
+mod given;
 mod index;
 mod lexical;
 mod meaning;
@@ -15,13 +16,16 @@ mod part;
 mod pieces;
 mod query;
 mod rank;
+mod servers;
 mod synonyms;
 mod weights;
 mod words;
 
 pub use fields::Fields;
+pub use given::{Given, Standing, text_of, texts_of};
 pub use index::{Hit, Index};
 pub use meaning::Vector;
 pub use part::Part;
 pub use query::{MAX_HITS, Pattern, Query, QueryError};
 pub use rank::Likeness;
+pub use servers::speaks_of;

@@ -1,11 +1,23 @@
 //! Exact names: whoever writes a tool's name in any spelling that a call would accept gets that tool first.
 
 use super::words::compact;
-use crate::catalog::{ServerCatalog, Tool};
+use crate::catalog::ServerCatalog;
 
-/// How well a text is a tool's name.
+/// How well a text is a tool's name; more is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Naming {
+pub(super) struct Naming {
+    case: Case,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Case {
+    Other,
+    Same,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Form {
     /// The tool's own name, which others may have as well.
     Own,
     /// A spelling with the server's name in it.
@@ -63,27 +75,28 @@ pub(super) fn each_named(
     for length in forms.into_iter().flatten() {
         let rest = &text[text.len() - length..];
         for place in spellings.places(rest) {
-            if server.tools.get(place).is_some_and(|tool| same(&tool.name, rest) || under(tool, rest)) {
-                visit(place, Naming::Full);
+            let Some(tool) = server.tools.get(place) else { continue };
+            let names = [Some(&*tool.name), tool.under.as_ref().map(|under| &*under.name)];
+            if let Some(case) = names.into_iter().flatten().filter_map(|name| same(name, rest)).max() {
+                // The letters of the server's name are looked at as well.
+                let case = if text[..text.len() - length].contains(own) { case } else { Case::Other };
+                visit(place, Naming { case, form: Form::Full });
             }
         }
     }
     for place in spellings.places(text) {
         let Some(tool) = server.tools.get(place) else { continue };
-        if same(&tool.exposed, text) {
-            visit(place, Naming::Exposed);
-        } else if tool.under.as_ref().is_some_and(|under| same(&under.exposed, text))
-            || same(&tool.canonical(), text)
-        {
-            visit(place, Naming::Full);
-        } else if same(&tool.name, text) {
-            visit(place, Naming::Own);
+        let under = tool.under.as_ref().and_then(|under| same(&under.exposed, text));
+        let forms = [
+            (Form::Exposed, same(&tool.exposed, text)),
+            (Form::Full, under.or_else(|| same(&tool.canonical(), text))),
+            (Form::Own, same(&tool.name, text)),
+        ];
+        let best = forms.into_iter().filter_map(|(form, case)| Some(Naming { case: case?, form })).max();
+        if let Some(naming) = best {
+            visit(place, naming);
         }
     }
-}
-
-fn under(tool: &Tool, text: &str) -> bool {
-    tool.under.as_ref().is_some_and(|under| same(&under.name, text))
 }
 
 fn strip<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
@@ -91,8 +104,9 @@ fn strip<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])
 }
 
-fn same(a: &str, b: &str) -> bool {
-    a.eq_ignore_ascii_case(b)
+fn same(a: &str, b: &str) -> Option<Case> {
+    let case = if a == b { Case::Same } else { Case::Other };
+    a.eq_ignore_ascii_case(b).then_some(case)
 }
 
 fn hash(text: &str) -> u64 {

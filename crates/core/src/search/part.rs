@@ -141,7 +141,10 @@ impl Analyst {
         each_text(tool, &mut |field, text| {
             self.words(field, text, lengths);
             match field {
-                Field::Description => self.reader.add(&mut sum, head(text, MAX_MEANT), 1.0),
+                Field::Description => {
+                    self.reader.add(&mut sum, head(text, MAX_MEANT), 1.0);
+                    self.reader.add(&mut sum, opening(text), WEIGHTS.opening_meaning);
+                }
                 Field::Parameters => self.reader.add(&mut sum, &spelled_out(text), WEIGHTS.parameter_meaning),
                 _ => {}
             }
@@ -221,6 +224,12 @@ fn about(server: &ServerCatalog) -> String {
         text.push(' ');
     }
     text
+}
+
+/// The first sentence: what a tool does stands there, how it is used comes later.
+fn opening(text: &str) -> &str {
+    let line = text.trim_start().split('\n').next().unwrap_or_default();
+    head(line.split(". ").next().unwrap_or_default(), MAX_MEANT)
 }
 
 /// The beginning of a text.

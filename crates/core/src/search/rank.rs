@@ -23,6 +23,13 @@ struct Tally {
     named: HashMap<usize, Naming>,
 }
 
+impl Tally {
+    /// How well a tool's name was given; hardly ever is one.
+    fn naming(&self, place: usize) -> Option<Naming> {
+        if self.named.is_empty() { None } else { self.named.get(&place).copied() }
+    }
+}
+
 /// How like tools are to texts: the table's word on it, or somebody else's.
 pub trait Likeness {
     /// Writes how like each tool is to `text`, in the order of the index; false where it cannot be said.
@@ -129,7 +136,7 @@ impl Index {
         let pattern = query.pattern.as_ref();
         let mut found: Vec<(Option<Naming>, f32, usize)> = (0..self.len())
             .filter(|place| view.has(*place))
-            .map(|place| (tally.named.get(&place).copied(), tally.scores[place], place))
+            .map(|place| (tally.naming(place), tally.scores[place], place))
             .filter(|(named, score, _)| named.is_some() || *score > 0.0 || pattern.is_some())
             .filter(|(_, _, place)| {
                 pattern.is_none_or(|pattern| self.tool(*place).is_some_and(|tool| matches(pattern, tool)))

@@ -41,14 +41,16 @@ pub(super) struct Weights {
     pub server_meaning: f32,
     /// How much a piece of a parameter's name counts in the tool's meaning.
     pub parameter_meaning: f32,
+    /// How much more a piece of the first sentence of a description counts than one of the others.
+    pub opening_meaning: f32,
 }
 
 /// The numbers in use.
 pub(super) const WEIGHTS: Weights = Weights {
-    fields: [3.0, 1.0, 1.0, 0.5, 0.25, 0.3],
+    fields: [3.0, 1.0, 1.0, 0.5, 0.5, 0.3],
     length: [0.5, 0.3, 0.75, 0.75, 0.75, 0.75],
     usual: [3.0, 2.0, 25.0, 5.0, 30.0, 20.0],
-    k1: 1.6,
+    k1: 1.2,
     lexical: 0.4,
     semantic: 0.6,
     clause: 0.3,
@@ -57,8 +59,9 @@ pub(super) const WEIGHTS: Weights = Weights {
     guess: 0.6,
     same_name: 0.3,
     name_prefix: 0.15,
-    floor: 0.0,
-    name_meaning: 1.0,
+    floor: 0.5,
+    name_meaning: 2.0,
     server_meaning: 1.0,
-    parameter_meaning: 1.0,
+    parameter_meaning: 0.5,
+    opening_meaning: 1.0,
 };

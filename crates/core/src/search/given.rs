@@ -1,0 +1,79 @@
+//! Meanings from elsewhere: vectors that another encoder made, compared in place of the table's.
+
+use super::clauses::clauses;
+use super::fields::{Field, each_text};
+use super::index::Index;
+use super::meaning::{Vector, Vectors};
+use super::rank::Likeness;
+use super::words::spelled_out;
+use crate::catalog::Tool;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// No more of a tool's text is given to an encoder than this.
+const MAX_TEXT: usize = 2_000;
+
+/// What an encoder is given of a tool.
+pub fn text_of(tool: &Tool) -> String {
+    let mut text = format!("{} {}:", spelled_out(tool.server.name.as_str()), spelled_out(&tool.name));
+    let mut parameters = String::new();
+    each_text(tool, &mut |field, more| match field {
+        Field::Description => {
+            text.push(' ');
+            text.push_str(more);
+        }
+        Field::Parameters => {
+            parameters.push(' ');
+            parameters.push_str(&spelled_out(more));
+        }
+        _ => {}
+    });
+    text.truncate(text.floor_char_boundary(MAX_TEXT));
+    parameters.truncate(parameters.floor_char_boundary(MAX_TEXT / 4));
+    text + &parameters
+}
+
+/// What an encoder is given of one text of a query: the whole, and each clause of a long one.
+pub fn texts_of(text: &str) -> Vec<&str> {
+    let text = text.trim();
+    std::iter::once(text).chain(clauses(text)).collect()
+}
+
+/// The vectors of all tools of one snapshot.
+#[derive(Debug)]
+pub struct Standing(Vectors);
+
+impl Standing {
+    /// The vectors of an index's tools; none where any is missing or is of another width.
+    pub fn of(index: &Index, find: impl Fn(&Tool) -> Option<Arc<Vector>>) -> Option<Self> {
+        let mut tools = index.tools().map(|tool| find(tool));
+        let first = tools.next()??;
+        let mut vectors = Vectors::with_room(first.width(), index.len());
+        vectors.push(Some(&first));
+        for vector in tools {
+            let vector = vector.filter(|vector| vector.width() == first.width())?;
+            vectors.push(Some(&vector));
+        }
+        Some(Self(vectors))
+    }
+}
+
+/// An encoder's word on how like tools are to the texts of one query.
+#[derive(Debug)]
+pub struct Given {
+    /// The tools' vectors.
+    pub tools: Arc<Standing>,
+    /// The vector of each text of the query.
+    pub texts: HashMap<String, Arc<Vector>>,
+}
+
+impl Likeness for Given {
+    fn compare(&self, index: &Index, text: &str, out: &mut [f32]) -> bool {
+        let Some(vector) = self.texts.get(text.trim()) else { return false };
+        if index.len() != out.len() {
+            return false;
+        }
+        self.tools.0.compare(&vector.wide(), vector.factor(), out);
+        true
+    }
+}
