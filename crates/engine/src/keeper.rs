@@ -5,6 +5,7 @@ use crate::changes::Change;
 use crate::clock::now_ms;
 use crate::engine::{Engine, Managed};
 use crate::exposure::SurfaceCause;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -66,12 +67,15 @@ const HELD_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Default)]
 struct HeldBack {
     parts: Parts,
+    /// What is kept of them for the next start, once they are published.
+    records: BTreeMap<ServerName, DiscoveryRecord>,
     /// When they are published, and when at the latest.
     due: Option<(Instant, Instant)>,
 }
 
 impl HeldBack {
-    fn hold(&mut self, part: ServerCatalog) {
+    fn hold(&mut self, part: ServerCatalog, record: Option<DiscoveryRecord>) {
+        self.records.extend(record.map(|record| (part.entry.name.clone(), record)));
         self.parts.insert(part.entry.name.clone(), Arc::new(part));
         let now = Instant::now();
         let latest = self.due.map_or(now + HELD_LIMIT, |(_, latest)| latest);
@@ -80,14 +84,15 @@ impl HeldBack {
 
     fn forget(&mut self, server: &ServerName) {
         self.parts.remove(server);
+        self.records.remove(server);
         if self.parts.is_empty() {
             self.due = None;
         }
     }
 
-    fn release(&mut self) -> Parts {
+    fn release(&mut self) -> (Parts, BTreeMap<ServerName, DiscoveryRecord>) {
         self.due = None;
-        std::mem::take(&mut self.parts)
+        (std::mem::take(&mut self.parts), std::mem::take(&mut self.records))
     }
 }
 
@@ -164,7 +169,7 @@ impl CatalogKeeper {
                 self.held_back.forget(&name);
                 self.base.remove(&name);
             }
-            Part::Now => self.release(),
+            Part::Now => self.release(engine),
             Part::Manifests(entries) => self.manifests = entries,
             Part::Cached { entry, discovery } | Part::Own { entry, discovery } => {
                 if let Some(part) = self.admit(&entry, &discovery, engine) {
@@ -176,10 +181,10 @@ impl CatalogKeeper {
                     Some(Managed::Running { server, .. }) => server.entry.clone(),
                     _ => return, // It left while it was listing.
                 };
+                // What means the same leaves no trace: clients keep the text they have, also after a restart.
                 if let Some(part) = self.admit(&entry, &discovery, engine) {
-                    self.heard(part);
+                    self.heard(part, record_of(engine, server, era, &discovery), engine);
                 }
-                remember(engine, server, era, &discovery);
             }
             Part::Many(parts) => parts.into_iter().for_each(|part| self.take(part, engine, waiting)),
             Part::Then(part, done) => {
@@ -190,19 +195,21 @@ impl CatalogKeeper {
     }
 
     /// Takes what a server lists: at once if clients know nothing of it yet, else when it has come to rest.
-    fn heard(&mut self, part: ServerCatalog) {
+    fn heard(&mut self, part: ServerCatalog, record: Option<DiscoveryRecord>, engine: &Engine) {
         if self.base.get(&part.entry.name).is_some_and(|known| known.entry == part.entry) {
-            return self.held_back.hold(part);
+            return self.held_back.hold(part, record);
         }
+        remember(engine, record);
         self.cause = SurfaceCause::Discovered;
         self.base.insert(part.entry.name.clone(), Arc::new(part));
     }
 
-    fn release(&mut self) {
-        let released = self.held_back.release();
-        if !released.is_empty() {
+    fn release(&mut self, engine: &Engine) {
+        let (parts, records) = self.held_back.release();
+        if !parts.is_empty() {
             self.cause = SurfaceCause::Changed;
-            self.base.extend(released);
+            self.base.extend(parts);
+            remember(engine, records.into_values());
         }
     }
 
@@ -371,20 +378,26 @@ fn offers(kind: ListKind, part: &ServerCatalog) -> &[Offer] {
     }
 }
 
-/// Keeps a discovery for the next start.
-fn remember(engine: &Arc<Engine>, server: ServerName, era: Era, discovery: &Discovery) {
-    let Some(entry_hash) = engine.entry_hash(&server) else { return };
-    let record = DiscoveryRecord {
-        server,
-        entry_hash,
-        era: era.as_str().to_owned(),
-        saved_at_ms: now_ms(),
-        payload: cached::write(discovery).bytes().clone(),
-    };
-    let store = engine.store().clone();
-    tokio::spawn(async move {
-        if let Err(error) = store.save_discovery(record).await {
-            tracing::warn!("what a server offers could not be kept for the next start: {error}");
-        }
-    });
+/// What is kept of a discovery.
+fn record_of(
+    engine: &Engine,
+    server: ServerName,
+    era: Era,
+    discovery: &Discovery,
+) -> Option<DiscoveryRecord> {
+    let entry_hash = engine.entry_hash(&server)?;
+    let payload = cached::write(discovery).bytes().clone();
+    Some(DiscoveryRecord { server, entry_hash, era: era.as_str().to_owned(), saved_at_ms: now_ms(), payload })
+}
+
+/// Keeps discoveries for the next start.
+fn remember(engine: &Engine, records: impl IntoIterator<Item = DiscoveryRecord>) {
+    for record in records {
+        let store = engine.store().clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.save_discovery(record).await {
+                tracing::warn!("what a server offers could not be kept for the next start: {error}");
+            }
+        });
+    }
 }

@@ -159,6 +159,8 @@ impl<'a> Stage<'a> {
             Depth::Full => json!({ "limits": { "result_tokens": 1_000_000 } }),
         };
         settings["servers"] = servers.clone();
+        // Lists are compared whole, and there is no model whose context they could fill.
+        settings["exposure"] = json!({ "mode": "full" });
         fs::write(&config, settings.to_string())?;
         let words: [&std::ffi::OsStr; 8] = [
             self.programs.toolbooth.as_ref(),

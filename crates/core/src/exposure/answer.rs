@@ -1,9 +1,9 @@
 //! The answer to a search: signatures under a budget of tokens, the best hit in full when there is room for it.
 
 use super::signature::{cut, signature};
-use super::surface::{tokens, within};
 use crate::catalog::Tool;
 use crate::json::{ObjectWriter, RawJson};
+use crate::weigh::{tokens, tokens_within};
 
 /// A tool that was found.
 #[derive(Debug, Clone, Copy)]
@@ -39,14 +39,14 @@ pub fn search_answer(hits: &[AnswerHit<'_>], notes: &[String], budget: u32) -> S
         let lines: Vec<String> = hits.iter().map(|hit| line(hit, detail)).collect();
         format!("{}{notes}", lines.join("\n"))
     };
-    let fitting = DETAILS.iter().map(|detail| whole(*detail)).find(|text| within(text, budget).is_some());
+    let fitting = DETAILS.iter().map(|detail| whole(*detail)).find(|text| tokens_within(text, budget).is_some());
     let Some(text) = fitting else {
         let names: Vec<&str> = hits.iter().map(|hit| &*hit.tool.exposed).collect();
         return SearchAnswer { text: format!("{}{notes}", names.join("\n")), has_definition: false };
     };
     let definition = format!("\nBest match: {}", core_definition(best.tool));
     let left = budget.saturating_sub(tokens(&text));
-    match within(&definition, left) {
+    match tokens_within(&definition, left) {
         Some(_) => SearchAnswer { text: text + &definition, has_definition: true },
         None => SearchAnswer { text, has_definition: false },
     }
@@ -111,7 +111,7 @@ mod tests {
         let hits: Vec<AnswerHit<'_>> = tools.iter().map(|tool| AnswerHit { tool, score: 0.1 }).collect();
         for budget in [500, 200, 100] {
             let answer = search_answer(&hits, &[], budget);
-            assert!(within(&answer.text, budget).is_some(), "{budget}: {}", answer.text);
+            assert!(tokens_within(&answer.text, budget).is_some(), "{budget}: {}", answer.text);
             assert!(tools.iter().all(|tool| answer.text.contains(&*tool.exposed)));
         }
         let least = search_answer(&hits, &[], 1);

@@ -13,15 +13,6 @@ pub const DESCRIBE: &str = "mcp_tool_describe";
 /// Calls any tool by name.
 pub const CALL: &str = "mcp_tool_call";
 
-/// The most queries of one search.
-pub const MAX_QUERIES: usize = 8;
-/// The longest query, in characters.
-pub const MAX_QUERY: usize = 1_000;
-/// The longest pattern, in characters.
-pub const MAX_PATTERN: usize = 500;
-/// The most hits of one search.
-pub const MAX_HITS: usize = 50;
-
 /// Whether a tool is one of the meta tools, which are listed in `search` mode alone.
 pub fn is_meta(tool: &Tool) -> bool {
     tool.server.is_own() && matches!(&*tool.name, SEARCH | LIST | DESCRIBE | CALL)
@@ -30,36 +21,37 @@ pub fn is_meta(tool: &Tool) -> bool {
 /// What the meta tools say of themselves. Every client in `search` mode has them in its context: they are short.
 pub fn definitions() -> [RawJson; 4] {
     let text = json!({ "type": "string" });
+    let reads = json!({ "readOnlyHint": true });
     [
         json!({
             "name": SEARCH,
-            "description": "Find tools for a task; most tools are not listed. Returns signatures, the best match in full. Call one by its name, or with mcp_tool_call.",
+            "description": "Find tools for a task: most are not listed. Gives signatures; call one by its name or with mcp_tool_call.",
             "inputSchema": {
                 "type": "object",
                 "properties": {
-                    "query": { "type": "string", "description": "What you want to do, or a tool's name", "maxLength": MAX_QUERY },
-                    "queries": { "type": "array", "items": { "type": "string", "maxLength": MAX_QUERY }, "maxItems": MAX_QUERIES, "description": "Several tasks at once" },
-                    "regex": { "type": "string", "maxLength": MAX_PATTERN, "description": "Only tools whose name or description matches" },
+                    "query": { "type": "string", "description": "What to do, or a tool's name" },
+                    "queries": { "type": "array", "items": text },
+                    "regex": { "type": "string", "description": "What a hit must match" },
                     "limit": { "type": "integer" }
                 }
             },
-            "annotations": { "readOnlyHint": true, "openWorldHint": false }
+            "annotations": reads
         }),
         json!({
             "name": LIST,
             "description": "List all tools, page by page.",
             "inputSchema": { "type": "object", "properties": { "server": text, "cursor": text } },
-            "annotations": { "readOnlyHint": true, "openWorldHint": false }
+            "annotations": reads
         }),
         json!({
             "name": DESCRIBE,
             "description": "Get a tool's full definition.",
             "inputSchema": { "type": "object", "properties": { "name": text }, "required": ["name"] },
-            "annotations": { "readOnlyHint": true, "openWorldHint": false }
+            "annotations": reads
         }),
         json!({
             "name": CALL,
-            "description": "Call a tool that is not listed.",
+            "description": "Call any tool.",
             "inputSchema": {
                 "type": "object",
                 "properties": { "name": text, "arguments": { "type": "object" } },

@@ -7,6 +7,7 @@ use super::{Mode, meta};
 use crate::caller::Caller;
 use crate::catalog::{Catalog, Naming, Tool};
 use crate::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
+use crate::weigh::{tokens, tokens_within};
 use std::borrow::Cow;
 
 /// What may not stand at the top of a plain schema.
@@ -108,9 +109,7 @@ fn dressed<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, RawJson> {
 /// declares are shown beside the others. The gateway itself goes by the schema as it was.
 fn plain(schema: &RawJson) -> Option<RawJson> {
     let [dialect, any, one, all, properties] = schema.pick(["$schema", "anyOf", "oneOf", "allOf", "properties"]);
-    if dialect.or(any).or(one).or(all).is_none() {
-        return None;
-    }
+    dialect.or(any).or(one).or(all)?;
     let without = edit_object(schema, |key, _| match key {
         "$schema" => Edit::Drop,
         key if COMBINED.contains(&key) => Edit::Drop,
@@ -171,7 +170,7 @@ pub(crate) fn size(catalog: &Catalog, caller: &Caller, terms: &Terms) -> Size {
     let fits = |text: &dyn Fn(&Tool) -> Cow<'_, RawJson>| {
         let left = catalog.tools(caller).try_fold(terms.tool_tokens, |left, tool| {
             let text = text(tool);
-            within(text.as_str(), left).map(|tokens| left.saturating_sub(tokens))
+            tokens_within(text.as_str(), left).map(|tokens| left.saturating_sub(tokens))
         });
         left.is_some()
     };
@@ -182,16 +181,6 @@ pub(crate) fn size(catalog: &Catalog, caller: &Caller, terms: &Terms) -> Size {
         true => Size::Middling,
         false => Size::Large,
     }
-}
-
-/// Tokens of a text, if they are no more than so many.
-pub(super) fn within(text: &str, most: u32) -> Option<u32> {
-    Some(tokens(text)).filter(|tokens| *tokens <= most)
-}
-
-/// Tokens of a text.
-pub(super) fn tokens(text: &str) -> u32 {
-    u32::try_from(text.len().div_ceil(4)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

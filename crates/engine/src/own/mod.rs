@@ -3,6 +3,7 @@
 mod artifact_read;
 mod describing;
 mod jq;
+mod searching;
 
 use crate::answer::{Answer, ResultFacts};
 use crate::engine::Engine;
@@ -52,6 +53,7 @@ impl Engine {
     pub(crate) async fn run_own(&self, call: &Sealed) -> Result<Answer, Problem> {
         match &*call.tool().name {
             READER => Ok(done(self.artifact_read(call).await)),
+            meta::SEARCH => Ok(done_as("toolbooth/search", self.search_tools(call).await)),
             meta::LIST => Ok(done(self.list_tools(call))),
             meta::DESCRIBE => Ok(done(self.describe_tool(call))),
             // A call inside a call became that call before anything else was done with it: this is none.
@@ -83,6 +85,11 @@ fn entry(name: ServerName) -> Arc<ServerEntry> {
 type Told = Result<(Vec<RawJson>, RawJson), String>;
 
 fn done(told: Told) -> Answer {
+    done_as("toolbooth/read", told)
+}
+
+/// The same, with what the blocks are under a name of its own.
+fn done_as(name: &str, told: Told) -> Answer {
     let mut result = ObjectWriter::with_capacity(512);
     let is_error = told.is_err();
     let (blocks, about) = told.unwrap_or_else(|why| (vec![text_block(&why)], RawJson::empty_object()));
@@ -92,7 +99,7 @@ fn done(told: Told) -> Answer {
         result.raw("isError", &RawJson::from_value(&true));
     } else {
         let mut meta = ObjectWriter::default();
-        meta.raw("toolbooth/read", &about);
+        meta.raw(name, &about);
         result.raw("_meta", &meta.finish());
     }
     let facts = ResultFacts { is_error, has_extras: true, odd_structure: false };

@@ -254,7 +254,7 @@ fn initialize(door: &Arc<Door>, caller: &Arc<Caller>, request: &toolbooth_wire::
     for gone in door.sessions.add(session.clone()) {
         forget(door, &gone);
     }
-    let result = methods::initialized(door, caller, session.revision);
+    let result = methods::initialized(door, caller, &session.facts(), session.revision);
     let mut response = json(StatusCode::OK, VecDeque::from([write_result(&request.id, &result)]));
     if let Ok(id) = HeaderValue::from_str(&session.id) {
         response.headers_mut().insert(&mirror::SESSION_ID, id);

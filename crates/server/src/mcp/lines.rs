@@ -115,7 +115,9 @@ impl Connection {
                 let opened = self.caller().await.and_then(|caller| open_session(&caller, &request));
                 let text = match opened {
                     Ok(session) => {
-                        let result = methods::initialized(&self.door, &session.caller, session.revision);
+                        let facts = session.facts();
+                        let result =
+                            methods::initialized(&self.door, &session.caller, &facts, session.revision);
                         self.start_listening(&session, tasks);
                         let earlier =
                             self.session.lock().unwrap_or_else(PoisonError::into_inner).replace(session);

@@ -9,8 +9,9 @@ use super::translate;
 use http::HeaderMap;
 use std::sync::Arc;
 use toolbooth_core::call::Incoming;
-use toolbooth_core::caller::Caller;
+use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::{ListBytes, ListKind, Lookup};
+use toolbooth_core::exposure::{Mode, meta};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::permission::{Extent, extent};
@@ -87,7 +88,7 @@ pub async fn begin(
         "prompts/get" => inquire(door, client, request, meta, "prompts/get", headers),
         "resources/read" => inquire(door, client, request, meta, "resources/read", headers),
         "completion/complete" => inquire(door, client, request, meta, "completion/complete", headers),
-        "server/discover" if modern => Ok(Begun::Ready(Reply::Result(discovered(door, &client.caller)))),
+        "server/discover" if modern => Ok(Begun::Ready(Reply::Result(discovered(door, &client.caller, &client.facts)))),
         "subscriptions/listen" if modern => Filter::read(request.params.as_ref()).map(Begun::Listen),
         "ping" if !modern => Ok(Begun::Ready(Reply::Result(RawJson::empty_object()))),
         "logging/setLevel" if !modern => set_level(client, request),
@@ -284,7 +285,7 @@ fn capabilities() -> RawJson {
     )
 }
 
-fn discovered(door: &Door, caller: &Caller) -> RawJson {
+fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> RawJson {
     let versions: Vec<&str> = Revision::ALL.iter().map(|revision| revision.as_str()).collect();
     let mut meta = ObjectWriter::default();
     meta.raw(SERVER_INFO, &our_info());
@@ -292,7 +293,7 @@ fn discovered(door: &Door, caller: &Caller) -> RawJson {
     writer.text("resultType", "complete");
     writer.raw("supportedVersions", &RawJson::from_value(&versions));
     writer.raw("capabilities", &capabilities());
-    if let Some(instructions) = instructions(door, caller) {
+    if let Some(instructions) = instructions(door, caller, client) {
         writer.text("instructions", &instructions);
     }
     writer.raw("ttlMs", &RawJson::trusted(&b"3600000"[..]));
@@ -302,12 +303,12 @@ fn discovered(door: &Door, caller: &Caller) -> RawJson {
 }
 
 /// The answer to `initialize`.
-pub fn initialized(door: &Door, caller: &Caller, revision: Revision) -> RawJson {
+pub fn initialized(door: &Door, caller: &Caller, client: &ClientFacts, revision: Revision) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("protocolVersion", revision.as_str());
     writer.raw("capabilities", &capabilities());
     writer.raw("serverInfo", &our_info());
-    if let Some(instructions) = instructions(door, caller) {
+    if let Some(instructions) = instructions(door, caller, client) {
         writer.text("instructions", &instructions);
     }
     writer.finish()
@@ -316,9 +317,13 @@ pub fn initialized(door: &Door, caller: &Caller, revision: Revision) -> RawJson 
 /// How much of the servers' own advice to models is passed on.
 const MAX_INSTRUCTIONS: usize = 4096;
 
-fn instructions(door: &Door, caller: &Caller) -> Option<String> {
+fn instructions(door: &Door, caller: &Caller, client: &ClientFacts) -> Option<String> {
     let catalog = door.engine.catalog();
-    let mut text = String::new();
+    let mut text = match door.engine.exposure(caller, &client.name()).mode {
+        Mode::Full => String::new(),
+        Mode::Summary => format!("Tools are listed in short; `{}` gives a tool's arguments.", meta::DESCRIBE),
+        Mode::Search => format!("Most tools are not listed; `{}` finds them.", meta::SEARCH),
+    };
     let all = catalog.visible(caller).filter(|server| extent(caller, &server.entry) == Extent::Whole);
     for server in all {
         let Some(own) = server.instructions.as_deref().map(str::trim).filter(|own| !own.is_empty()) else {

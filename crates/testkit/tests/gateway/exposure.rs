@@ -214,3 +214,41 @@ async fn a_client_gets_names_and_schemas_that_it_can_take() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
+    let settings = json!({ "exposure": { "mode": "search" } });
+    let (upstream, _home, gateway) = many(settings, 0).await;
+    let mut all: Vec<Value> = serde_json::from_str(&tools(300)).unwrap();
+    let about = json!({ "type": "string", "description": "A long story about what this takes. ".repeat(12) });
+    all.push(json!({ "name": "send_mail", "description": format!("Sends an e-mail. {}", "To anybody. ".repeat(60)),
+        "inputSchema": { "type": "object", "required": ["to"],
+            "properties": { "to": about, "subject": about, "body": about } } }));
+    all.push(json!({ "name": "read_mailbox", "description": "Reads mail from a mailbox.",
+        "inputSchema": { "type": "object", "properties": { "folder": { "enum": ["inbox", "sent"] } } } }));
+    upstream.list(Value::Array(all).to_string());
+    gateway.act("srv", "refresh").await;
+    for era in ERAS {
+        let client = Client::of(era, gateway.address).await;
+        let told = client.call("mcp_tool_search", json!({ "query": "send an email to somebody" })).await;
+        let text = told.text();
+        assert!(text.starts_with("srv_send_mail(to: string, subject?: string, body?: string) [srv, "), "{text}");
+        assert!(toolbooth_core::weigh::tokens(text) <= 500, "{text}");
+        let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
+        assert_eq!(hits.len(), 5, "{}", told.answer);
+        let told = client.call("mcp_tool_search", json!({ "query": "read mailbox", "limit": 1 })).await;
+        assert!(told.text().contains(r#"Best match: {"name":"srv_read_mailbox""#), "{}", told.text());
+        let told = client.call("mcp_tool_search", json!({ "query": "srv_tool_0123" })).await;
+        assert!(told.text().starts_with("srv_tool_0123("), "a name comes first: {}", told.text());
+        let told = client.call("mcp_tool_search", json!({ "regex": "mail(box", "query": "mail" })).await;
+        assert!(told.is_error() && told.text().contains("at character"), "{}", told.answer);
+        for blank in [json!({}), json!({ "query": "  " })] {
+            assert!(client.call("mcp_tool_search", blank).await.is_error());
+        }
+        let tools = listed(&client).await;
+        let is_loaded = names(&tools).contains(&"srv_send_mail");
+        assert_eq!(is_loaded, era == Era::Legacy, "{:?}", names(&tools));
+    }
+    let events = gateway.http().get_json("/events/recent?types=tool.search,tool.dynamicLoad").await.to_string();
+    assert!(events.contains("tool.search") && events.contains("tool.dynamicLoad"), "{events}");
+}
