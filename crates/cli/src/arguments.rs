@@ -34,6 +34,7 @@ Toolbooth: one endpoint for every tool of your agents.
   toolbooth servers                 how your servers do
   toolbooth tools list              what they offer
   toolbooth call demo_hash text=hi  call a tool
+  toolbooth shell                   all of that, line by line
   toolbooth doctor                  find out what is wrong
 
 Servers come from .mcp.json here, or from ~/.config/toolbooth/toolbooth.toml.
@@ -98,6 +99,10 @@ pub enum Command {
     Serve(commands::serve::ServeArguments),
     /// Speak MCP on standard input and output, through a shared gateway.
     Stdio(commands::stdio::StdioArguments),
+    /// Type commands one after another, with history and completion.
+    Shell(crate::shell::ShellArguments),
+    /// Ask a language model, which may use the tools.
+    Chat(crate::chat::ChatArguments),
     /// Let a client use the gateway: writes its configuration, with a backup.
     Connect(commands::connect::ConnectArguments),
     /// List servers, look at one, connect, disconnect or restart it.
@@ -138,6 +143,8 @@ pub enum Command {
     Explain(commands::explain::ExplainArguments),
     /// Print completions for a shell.
     Completions(commands::completions::CompletionsArguments),
+    /// Print manual pages.
+    Man(commands::man::ManArguments),
     /// Play a scenario of the conformance suite.
     #[command(hide = true)]
     ConformanceClient {

@@ -2,10 +2,12 @@
 
 mod arguments;
 mod callers;
+mod chat;
 mod commands;
 mod conformance_client;
 mod credentials;
 mod demo;
+mod desk;
 mod exit;
 mod failure;
 mod footprint;
@@ -19,6 +21,7 @@ mod reach;
 mod remote;
 mod render;
 mod room;
+mod shell;
 mod terms;
 
 use clap::Parser;

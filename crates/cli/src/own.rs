@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Sources};
@@ -54,8 +55,17 @@ pub struct Own {
     pub persona: Option<String>,
     /// Whether its store ends with it.
     pub forgets: bool,
+    stay: Stay,
     // Kept, since the engine only looks at it: who absent users are.
     _roster: Arc<dyn Roster>,
+}
+
+/// How long a gateway of a command's own is there.
+enum Stay {
+    /// For one answer.
+    Answer,
+    /// For a session: what starts by itself is started once, so that what a person disconnects stays so.
+    Session(AtomicBool),
 }
 
 /// Whether what a command does must outlast it.
@@ -100,11 +110,27 @@ impl Own {
         };
         engine.set_roster(&roster);
         let router = rest::router(Rest::new(door, no_reload()));
-        Ok(Self { engine, router, loaded, persona: None, forgets, _roster: roster })
+        let stay = Stay::Answer;
+        Ok(Self { engine, router, loaded, persona: None, forgets, stay, _roster: roster })
+    }
+
+    /// Keeps it for many answers from now on.
+    pub fn settle_in(&mut self) {
+        self.stay = Stay::Session(AtomicBool::new(false));
+    }
+
+    /// Whether it is there for more than one answer.
+    pub fn stays(&self) -> bool {
+        matches!(self.stay, Stay::Session(_))
     }
 
     /// Connects servers and waits until each is connected or known not to be.
     pub async fn connect(&self, wanted: Wanted<'_>) {
+        if let (Stay::Session(started), Wanted::Started) = (&self.stay, wanted)
+            && started.swap(true, Ordering::Relaxed)
+        {
+            return;
+        }
         let servers = self.engine.servers();
         let chosen: Vec<Arc<Supervised>> = servers
             .iter()

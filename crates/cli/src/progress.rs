@@ -45,24 +45,53 @@ impl Drop for Meter {
     }
 }
 
-/// Waits for some work, and says what it waits for if that takes long.
-pub async fn while_waiting<T>(what: impl Into<String>, work: impl Future<Output = T>) -> T {
-    tokio::pin!(work);
-    if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
-        return done;
-    }
-    let spinner = std::io::stderr().is_terminal().then(|| {
-        let spinner = ProgressBar::new_spinner();
+/// A sign of life that ends as soon as there is something else to see.
+#[derive(Debug)]
+pub struct Sign {
+    spinner: ProgressBar,
+}
+
+impl Sign {
+    /// One that says what is waited for.
+    pub fn new(what: impl Into<String>) -> Self {
+        let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
             spinner.set_style(style);
         }
         spinner.set_message(what.into());
-        spinner.enable_steady_tick(Duration::from_millis(100));
-        spinner
-    });
-    let done = work.await;
-    if let Some(spinner) = spinner {
-        spinner.finish_and_clear();
+        Self { spinner }
     }
-    done
+
+    /// There is something to see.
+    pub fn end(&self) {
+        if !self.spinner.is_finished() {
+            self.spinner.finish_and_clear();
+        }
+    }
+
+    /// Waits for some work.
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
+            return done;
+        }
+        if !self.spinner.is_finished() && std::io::stderr().is_terminal() {
+            self.spinner.set_draw_target(ProgressDrawTarget::stderr());
+            self.spinner.enable_steady_tick(Duration::from_millis(100));
+        }
+        let done = work.await;
+        self.end();
+        done
+    }
+}
+
+impl Drop for Sign {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Waits for some work, and says what it waits for if that takes long.
+pub async fn while_waiting<T>(what: impl Into<String>, work: impl Future<Output = T>) -> T {
+    Sign::new(what).during(work).await
 }

@@ -104,6 +104,22 @@ fn mask(value: &mut Value) {
     }
 }
 
+/// Whether a value is a secret, by its name or by how it looks.
+pub fn is_secret(key: &str, value: &str) -> bool {
+    is_secret_key(key) || is_secret_text(value)
+}
+
+/// Whether arguments hold a secret anywhere; what is too long to be looked into counts as one.
+pub fn holds_secret(arguments: &RawJson) -> bool {
+    if arguments.as_bytes().len() > MAX_LOOKED_AT {
+        return true;
+    }
+    let Ok(value) = arguments.read::<Value>() else { return true };
+    let mut masked = value.clone();
+    mask(&mut masked);
+    masked.to_string().matches(MASK).count() > value.to_string().matches(MASK).count()
+}
+
 fn is_secret_key(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     SECRET_KEYS.iter().any(|word| key.contains(word))

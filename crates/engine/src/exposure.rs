@@ -154,7 +154,9 @@ impl Engine {
         let schema = tool.input_schema();
         let schema = match schema.as_bytes().len() <= MAX_TOLD_SCHEMA {
             true => format!("the arguments of `{}`: {schema}", tool.exposed),
-            false => format!("`{}` gives the arguments of `{}`", meta::DESCRIBE, exposure::signature(&tool, 12)),
+            false => {
+                format!("`{}` gives the arguments of `{}`", meta::DESCRIBE, exposure::signature(&tool, 12))
+            }
         };
         let hint = match fault.hint() {
             Some(hint) => format!("{hint}; {schema}"),

@@ -14,6 +14,10 @@ const LONGEST: usize = 4 << 20;
 pub enum Manner {
     /// In pieces, with what it has cost.
     Streams(Vec<String>),
+    /// By asking for tools, each with its arguments, in pieces.
+    Calls(Vec<(String, Value)>),
+    /// It begins, and says that it cannot go on.
+    GivesUp,
     /// In one piece.
     Whole(String),
     /// With an error.
@@ -32,6 +36,11 @@ impl Manner {
         let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |(at, _)| at);
         let (first, second) = text.split_at(middle);
         Self::Streams(vec![first.to_owned(), second.to_owned()])
+    }
+
+    /// One tool.
+    pub fn calls(tool: &str, arguments: Value) -> Self {
+        Self::Calls(vec![(tool.to_owned(), arguments)])
     }
 }
 
@@ -129,6 +138,27 @@ async fn answer(stream: &mut TcpStream, manner: Manner) -> Option<()> {
             ));
             text.push_str(&chunk("data: [DONE]\n\n"));
             (text + "0\r\n\r\n", End::Open)
+        }
+        Manner::Calls(calls) => {
+            let mut text = STREAM.to_owned();
+            for (number, (tool, arguments)) in calls.iter().enumerate() {
+                let arguments = arguments.to_string();
+                let middle = arguments.floor_char_boundary(arguments.len() / 2);
+                let start = json!({"index": number, "id": format!("call-{number}"), "type": "function",
+                    "function": {"name": tool, "arguments": ""}});
+                let more = |part: &str| json!({"index": number, "function": {"arguments": part}});
+                for call in [start, more(&arguments[..middle]), more(&arguments[middle..])] {
+                    let delta = json!({"content": null, "tool_calls": [call]});
+                    text.push_str(&event(&json!({"model": "test-model", "choices": [{"delta": delta}]})));
+                }
+            }
+            text.push_str(&event(&json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})));
+            text.push_str(&chunk("data: [DONE]\n\n"));
+            (text + "0\r\n\r\n", End::Open)
+        }
+        Manner::GivesUp => {
+            let sorry = json!({"error": {"message": "the server is overloaded", "code": 503}});
+            (STREAM.to_owned() + &event(&piece("to be")) + &event(&sorry), End::Open)
         }
         Manner::Whole(said) => {
             let body = json!({"model": "test-model", "choices": [

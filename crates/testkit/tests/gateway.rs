@@ -18,6 +18,8 @@ mod callers;
 mod catalogues;
 #[path = "gateway/chaos.rs"]
 mod chaos;
+#[path = "gateway/chat.rs"]
+mod chat;
 #[path = "gateway/cold.rs"]
 mod cold;
 #[path = "gateway/crowd.rs"]

@@ -48,9 +48,14 @@ pub fn run(global: &Global, what: &EventsArguments) -> Outcome {
     in_runtime(async {
         match what.follow {
             true => follow(global, what).await,
-            false => recent(global, what).await,
+            false => within(&Reach::demand(global).await?, global, what).await,
         }
     })
+}
+
+/// What the last `limit` events were.
+pub fn latest(limit: u32) -> EventsArguments {
+    EventsArguments { follow: false, types: Vec::new(), since: None, limit: Some(limit) }
 }
 
 fn query(what: &EventsArguments, since: Option<&str>) -> String {
@@ -61,8 +66,8 @@ fn query(what: &EventsArguments, since: Option<&str>) -> String {
     query
 }
 
-async fn recent(global: &Global, what: &EventsArguments) -> Outcome {
-    let reach = Reach::demand(global).await?;
+/// Shows what happened lately at a gateway that is open already.
+pub async fn within(reach: &Reach, global: &Global, what: &EventsArguments) -> Outcome {
     let query = query(what, what.since.as_deref());
     let answer = reach.get(&format!("/events/recent?limit={}&{query}", what.limit.unwrap_or(50))).await?;
     if global.json {

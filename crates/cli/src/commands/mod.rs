@@ -13,6 +13,7 @@ pub mod explain;
 pub mod exposure;
 pub mod files;
 pub mod login;
+pub mod man;
 pub mod manifest;
 pub mod plan;
 pub mod reload;
@@ -24,7 +25,8 @@ pub mod tokens;
 pub mod tools;
 pub mod trust;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, Global};
+use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::render::{self, Paint};
 use serde_json::json;
@@ -38,6 +40,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
     let outcome = match command {
         Command::Serve(how) => serve::run(&global, &how),
         Command::Stdio(how) => stdio::run(&global, &how),
+        Command::Chat(what) => crate::chat::run(&global, &what),
+        Command::Shell(how) => crate::shell::run(&global, &how),
         Command::Connect(what) => connect::run(&global, &what),
         Command::Servers(what) => servers::run(&global, what),
         Command::Tools(what) => tools::run(&global, what),
@@ -58,20 +62,24 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Doctor => doctor::run(&global),
         Command::Explain(what) => explain::run(&global, &what),
         Command::Completions(what) => completions::run(&what),
+        Command::Man(what) => man::run(&what),
         Command::ConformanceClient { url } => crate::conformance_client::run(&url),
         Command::DemoServer { name } => return crate::demo::run(&name),
     };
     match outcome {
         Ok(exit) => exit.into(),
-        Err(failure) => {
-            if global.json {
-                render::print_json(&json!({ "error": failure.trouble }));
-            } else {
-                render::complain(&render::failure(&failure, Paint::stderr()));
-            }
-            failure.exit.into()
-        }
+        Err(failure) => report(&failure, &global).into(),
     }
+}
+
+/// Tells why a command did not do its work.
+pub fn report(failure: &Failure, global: &Global) -> Exit {
+    if global.json {
+        render::print_json(&json!({ "error": failure.trouble }));
+    } else {
+        render::complain(&render::failure(failure, Paint::stderr()));
+    }
+    failure.exit
 }
 
 /// Runs the asynchronous part of a command to its end.

@@ -73,24 +73,29 @@ struct Scope {
 
 /// Runs `toolbooth plan`.
 pub fn run(global: &Global, what: PlanArguments) -> Outcome {
-    let scope = Scope { persona: global.persona.clone(), session: what.session };
     in_runtime(async {
         // The persona is the plan's here, not the one to look through.
         let reach = Reach::open_lasting(&Global { persona: None, ..global.clone() }).await?;
-        let outcome = match what.action.unwrap_or(Action::Show { id: None }) {
-            Action::On => on(&reach, global, &scope).await,
-            Action::Off => off(&reach, global, &scope).await,
-            Action::Show { id } => show(&reach, global, &scope, id.as_deref()).await,
-            Action::List => list(&reach, global).await,
-            Action::Approve { steps, plan } => approve(&reach, global, &scope, &steps, plan.as_deref()).await,
-            Action::Reject { steps, reason, plan } => {
-                let body = json!({ "steps": steps, "reason": reason });
-                reject(&reach, global, &scope, body, plan.as_deref()).await
-            }
-        };
+        let outcome = within(&reach, global, what).await;
         reach.close().await;
         outcome
     })
+}
+
+/// The same at a gateway that is open already.
+pub async fn within(reach: &Reach, global: &Global, what: PlanArguments) -> Outcome {
+    let scope = Scope { persona: global.persona.clone(), session: what.session };
+    match what.action.unwrap_or(Action::Show { id: None }) {
+        Action::On => on(reach, global, &scope).await,
+        Action::Off => off(reach, global, &scope).await,
+        Action::Show { id } => show(reach, global, &scope, id.as_deref()).await,
+        Action::List => list(reach, global).await,
+        Action::Approve { steps, plan } => approve(reach, global, &scope, &steps, plan.as_deref()).await,
+        Action::Reject { steps, reason, plan } => {
+            let body = json!({ "steps": steps, "reason": reason });
+            reject(reach, global, &scope, body, plan.as_deref()).await
+        }
+    }
 }
 
 /// Whose calls a plan takes, in words.

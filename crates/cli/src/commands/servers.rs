@@ -45,20 +45,49 @@ pub fn run(global: &Global, what: ServersArguments) -> Outcome {
             Action::Disconnect { .. } | Action::Restart { .. } => Reach::demand(global).await?,
             _ => Reach::open(global).await?,
         };
-        let outcome = match &action {
-            Action::List => list(&reach, global).await,
-            Action::Show { name } => show(&reach, global, name).await,
-            Action::Logs { name } => logs(&reach, global, name).await,
-            Action::Connect { name } => act(&reach, global, name, "connect").await,
-            Action::Disconnect { name } => act(&reach, global, name, "disconnect").await,
-            Action::Restart { name } => act(&reach, global, name, "restart").await,
-        };
+        let outcome = perform(&reach, global, &action).await;
         reach.close().await;
         outcome
     })
 }
 
-async fn list(reach: &Reach, global: &Global) -> Outcome {
+/// The same at a gateway that is open already.
+pub async fn within(reach: &Reach, global: &Global, what: ServersArguments) -> Outcome {
+    perform(reach, global, &what.action.unwrap_or(Action::List)).await
+}
+
+/// Connects or disconnects a server by its name.
+pub async fn connect_or_not(reach: &Reach, global: &Global, name: &str, link: Link) -> Outcome {
+    let name = name.to_owned();
+    let action = match link {
+        Link::Up => Action::Connect { name },
+        Link::Down => Action::Disconnect { name },
+    };
+    perform(reach, global, &action).await
+}
+
+/// What becomes of the line to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// It is connected.
+    Up,
+    /// It is disconnected.
+    Down,
+}
+
+async fn perform(reach: &Reach, global: &Global, action: &Action) -> Outcome {
+    match action {
+        Action::List => list(reach, global).await,
+        Action::Show { name } => show(reach, global, name).await,
+        Action::Logs { name } => logs(reach, global, name).await,
+        Action::Connect { name } => act(reach, global, name, "connect").await,
+        Action::Disconnect { name } => act(reach, global, name, "disconnect").await,
+        Action::Restart { name } => act(reach, global, name, "restart").await,
+    }
+}
+
+/// Shows how all servers do.
+pub async fn list(reach: &Reach, global: &Global) -> Outcome {
     reach.connect(Wanted::Started).await;
     let answer = reach.get("/servers").await?;
     if global.json {
@@ -81,6 +110,9 @@ async fn list(reach: &Reach, global: &Global) -> Outcome {
 fn source_of(reach: &Reach) -> String {
     match reach {
         Reach::Running(remote) => format!("The gateway at {} answered.", remote.url),
+        Reach::Own(own) if own.stays() => {
+            "No gateway runs here: these servers run for this shell and end with it.".into()
+        }
         Reach::Own(own) if own.loaded.is_empty_of_servers() => {
             "No servers are configured yet, so the bundled ones are shown.".into()
         }
@@ -274,7 +306,8 @@ async fn logs(reach: &Reach, global: &Global, name: &str) -> Outcome {
 }
 
 async fn act(reach: &Reach, global: &Global, name: &str, action: &str) -> Outcome {
-    if matches!(reach, Reach::Own(_)) && action != "connect" {
+    let passing = matches!(reach, Reach::Own(own) if !own.stays());
+    if passing && action != "connect" {
         return Err(Failure::failed(not_running()));
     }
     let answer = reach
@@ -289,7 +322,7 @@ async fn act(reach: &Reach, global: &Global, name: &str, action: &str) -> Outcom
     if server["state"] != expected {
         return Ok(Exit::Failed);
     }
-    if matches!(reach, Reach::Own(_)) && !global.json {
+    if passing && !global.json {
         render::complain("No gateway is running: the server was connected for this answer only.\n");
     }
     Ok(Exit::Ok)

@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    fn short(&self, text: &str) -> String {
+    pub fn short(&self, text: &str) -> String {
         let home = self.path("");
         let home = home.to_str().unwrap().trim_end_matches('/');
         let text = text.replace(env!("CARGO_BIN_EXE_toolbooth"), "/bin/toolbooth").replace(home, "~");

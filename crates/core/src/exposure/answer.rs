@@ -39,7 +39,8 @@ pub fn search_answer(hits: &[AnswerHit<'_>], notes: &[String], budget: u32) -> S
         let lines: Vec<String> = hits.iter().map(|hit| line(hit, detail)).collect();
         format!("{}{notes}", lines.join("\n"))
     };
-    let fitting = DETAILS.iter().map(|detail| whole(*detail)).find(|text| tokens_within(text, budget).is_some());
+    let fitting =
+        DETAILS.iter().map(|detail| whole(*detail)).find(|text| tokens_within(text, budget).is_some());
     let Some(text) = fitting else {
         let names: Vec<&str> = hits.iter().map(|hit| &*hit.tool.exposed).collect();
         return SearchAnswer { text: format!("{}{notes}", names.join("\n")), has_definition: false };
@@ -82,7 +83,8 @@ mod tests {
         let mut tool = Tool::bare(Arc::new(entry("srv")), name, &format!("srv_{name}"));
         let properties: serde_json::Map<String, serde_json::Value> = (0..parameters)
             .map(|number| {
-                let about = serde_json::json!({ "type": "string", "description": "Says what to do. ".repeat(20) });
+                let about =
+                    serde_json::json!({ "type": "string", "description": "Says what to do. ".repeat(20) });
                 (format!("parameter_{number}"), about)
             })
             .collect();
@@ -107,7 +109,8 @@ mod tests {
 
     #[test]
     fn an_answer_keeps_to_its_budget_and_names_every_hit() {
-        let tools: Vec<Tool> = (0..5).map(|n| tool(&format!("tool_{n}"), &"Long words. ".repeat(60), 30)).collect();
+        let tools: Vec<Tool> =
+            (0..5).map(|n| tool(&format!("tool_{n}"), &"Long words. ".repeat(60), 30)).collect();
         let hits: Vec<AnswerHit<'_>> = tools.iter().map(|tool| AnswerHit { tool, score: 0.1 }).collect();
         for budget in [500, 200, 100] {
             let answer = search_answer(&hits, &[], budget);

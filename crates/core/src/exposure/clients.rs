@@ -66,12 +66,22 @@ static FAMILIES: &[Family] = &[
     ),
     defers(
         "vscode",
-        &["visual studio code", "visual studio code - insiders", "visual-studio-code", "code - oss", "vscode"],
+        &[
+            "visual studio code",
+            "visual studio code - insiders",
+            "visual-studio-code",
+            "code - oss",
+            "vscode",
+        ],
         Dialect::ANY,
     ),
     defers("goose", &["goose", "goose-desktop", "goose-cli"], Dialect::ANY),
     // A person's tool for looking at servers: there is no model whose context could be filled.
-    defers("inspector", &["mcp-inspector", "inspector-client", "modelcontextprotocol/inspector"], Dialect::ANY),
+    defers(
+        "inspector",
+        &["mcp-inspector", "inspector-client", "modelcontextprotocol/inspector"],
+        Dialect::ANY,
+    ),
     lists("claude", &["claude-ai", "claude-desktop", "claude"], Dialect::PLAIN),
     lists("gemini-cli", &["gemini-cli-mcp-client", "gemini-cli"], Dialect::PLAIN),
     lists("cline", &["cline", "@cline-core"], Dialect::ANY),

@@ -133,12 +133,18 @@ mod tests {
                 "s_t(a: string, b?: integer)",
             ),
             (r#"{"properties":{"a":{"enum":["x","y"]}}}"#, r#"s_t(a?: "x"|"y")"#),
-            (r#"{"properties":{"a":{"type":"array","items":{"type":["string","null"]}}}}"#, "s_t(a?: string[])"),
+            (
+                r#"{"properties":{"a":{"type":"array","items":{"type":["string","null"]}}}}"#,
+                "s_t(a?: string[])",
+            ),
             (
                 r#"{"properties":{"a":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"number"}]}}}}"#,
                 "s_t(a?: (string|number)[])",
             ),
-            (r##"{"properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"object"}}}"##, "s_t(a?: object)"),
+            (
+                r##"{"properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"type":"object"}}}"##,
+                "s_t(a?: object)",
+            ),
             (r##"{"properties":{"a":{"$ref":"#/properties/a"}}}"##, "s_t(a?: any)"),
             (r#"{"properties":{"a\nb":true}}"#, "s_t(a b?: any)"),
             (r#"{"properties":7,"required":"x"}"#, "s_t()"),
@@ -152,7 +158,13 @@ mod tests {
 
     #[test]
     fn texts_are_cut_between_characters() {
-        let cases = [("größe", 5, "größe"), ("größer", 5, "größ…"), ("a  b\nc", 9, "a b c"), ("ab cd", 4, "ab…"), ("", 3, "")];
+        let cases = [
+            ("größe", 5, "größe"),
+            ("größer", 5, "größ…"),
+            ("a  b\nc", 9, "a b c"),
+            ("ab cd", 4, "ab…"),
+            ("", 3, ""),
+        ];
         for (text, most, expected) in cases {
             assert_eq!(cut(text, most), expected, "{text:?}");
         }

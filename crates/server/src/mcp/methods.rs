@@ -88,7 +88,9 @@ pub async fn begin(
         "prompts/get" => inquire(door, client, request, meta, "prompts/get", headers),
         "resources/read" => inquire(door, client, request, meta, "resources/read", headers),
         "completion/complete" => inquire(door, client, request, meta, "completion/complete", headers),
-        "server/discover" if modern => Ok(Begun::Ready(Reply::Result(discovered(door, &client.caller, &client.facts)))),
+        "server/discover" if modern => {
+            Ok(Begun::Ready(Reply::Result(discovered(door, &client.caller, &client.facts))))
+        }
         "subscriptions/listen" if modern => Filter::read(request.params.as_ref()).map(Begun::Listen),
         "ping" if !modern => Ok(Begun::Ready(Reply::Result(RawJson::empty_object()))),
         "logging/setLevel" if !modern => set_level(client, request),

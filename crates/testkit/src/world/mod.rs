@@ -13,6 +13,7 @@ pub mod home;
 pub mod http;
 pub mod server;
 pub mod sink;
+pub mod terminal;
 pub mod upstream;
 
 pub use changes::Changes;

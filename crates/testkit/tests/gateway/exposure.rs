@@ -59,7 +59,10 @@ async fn auto_goes_by_the_client_and_by_how_much_there_is() {
                     let tool = schema.unwrap();
                     assert_eq!(tool["inputSchema"], json!({ "type": "object" }));
                     let description = tool["description"].as_str().unwrap();
-                    assert!(description.chars().count() <= 100 && description.ends_with('…'), "{description}");
+                    assert!(
+                        description.chars().count() <= 100 && description.ends_with('…'),
+                        "{description}"
+                    );
                     assert_eq!(names(&tools).len(), count, "all are there, and no meta tool");
                 }
                 _ => assert_eq!(names(&tools), META),
@@ -83,14 +86,21 @@ async fn every_tool_can_be_called_in_every_mode() {
             assert!(told.text().contains("tool_0001"), "{mode}: {}", told.answer);
             let inner = json!({ "name": "srv_tool_0001", "arguments": { "what": "y" } });
             let told = client.call("mcp_tool_call", inner).await;
-            assert!(told.text().contains("tool_0001") && told.text().contains('y'), "{mode}: {}", told.answer);
+            assert!(
+                told.text().contains("tool_0001") && told.text().contains('y'),
+                "{mode}: {}",
+                told.answer
+            );
 
             let told = client.call("srv_tool_0001", json!({ "what": 7 })).await;
             assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
             let has_schema = told.text().contains(r#""required":["what"]"#);
             assert_eq!(has_schema, mode != "full", "a client that saw no schema is told it: {}", told.text());
             let inner = json!({ "name": "mcp_tool_call", "arguments": { "name": "srv_tool_0001" } });
-            assert!(client.call("mcp_tool_call", inner).await.is_error(), "no call inside a call inside a call");
+            assert!(
+                client.call("mcp_tool_call", inner).await.is_error(),
+                "no call inside a call inside a call"
+            );
             let told = client.call("mcp_tool_call", json!({})).await;
             assert_eq!(told.fault(), "call.invalid-arguments", "{}", told.answer);
 
@@ -113,9 +123,7 @@ async fn what_holds_for_a_tool_holds_through_the_meta_tool() {
     let client = Client::with_capabilities(Era::Modern, gateway.address, json!({})).await;
     let call = |name: &str| {
         let (client, name) = (client.clone(), name.to_owned());
-        async move {
-            client.call("mcp_tool_call", json!({ "name": name, "arguments": { "what": "x" } })).await
-        }
+        async move { client.call("mcp_tool_call", json!({ "name": name, "arguments": { "what": "x" } })).await }
     };
     assert_eq!(call("srv_tool_0001").await.fault(), "call.refused");
     let hidden = call("srv_tool_0002").await;
@@ -156,10 +164,18 @@ async fn a_legacy_session_loads_what_it_looked_up() {
     let tools = listed(&client).await;
     let loaded: Vec<&str> = META.iter().copied().chain(["srv_tool_0002", "srv_tool_0004"]).collect();
     assert_eq!(names(&tools), loaded);
-    assert!(tools.iter().all(|tool| tool["name"] != "srv_tool_0002" || tool["inputSchema"]["required"].is_array()));
+    assert!(
+        tools
+            .iter()
+            .all(|tool| tool["name"] != "srv_tool_0002" || tool["inputSchema"]["required"].is_array())
+    );
     client.call("mcp_tool_describe", json!({ "name": "srv_tool_0002" })).await;
     for changes in [&mut changes, &mut others] {
-        assert_eq!(changes.gather(Duration::from_millis(300)).await, Vec::<Value>::new(), "nobody else, and once");
+        assert_eq!(
+            changes.gather(Duration::from_millis(300)).await,
+            Vec::<Value>::new(),
+            "nobody else, and once"
+        );
     }
     assert_eq!(names(&listed(&other).await), pinned);
     assert_eq!(names(&listed(&modern).await), pinned, "a modern list does not vary by what was looked up");
@@ -191,7 +207,11 @@ async fn a_client_gets_names_and_schemas_that_it_can_take() {
         );
         let told = cursor.call(&name, json!({ "a": "x" })).await;
         assert!(told.text().contains(long), "the short name leads to the tool: {}", told.answer);
-        assert_eq!(cursor.call(&name, json!({})).await.fault(), "call.invalid-arguments", "by its true schema");
+        assert_eq!(
+            cursor.call(&name, json!({})).await.fault(),
+            "call.invalid-arguments",
+            "by its true schema"
+        );
     }
 }
 
@@ -201,9 +221,11 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
     let (upstream, _home, gateway) = many(settings, 0).await;
     let mut all: Vec<Value> = serde_json::from_str(&tools(300)).unwrap();
     let about = json!({ "type": "string", "description": "A long story about what this takes. ".repeat(12) });
-    all.push(json!({ "name": "send_mail", "description": format!("Sends an e-mail. {}", "To anybody. ".repeat(60)),
+    all.push(
+        json!({ "name": "send_mail", "description": format!("Sends an e-mail. {}", "To anybody. ".repeat(60)),
         "inputSchema": { "type": "object", "required": ["to"],
-            "properties": { "to": about, "subject": about, "body": about } } }));
+            "properties": { "to": about, "subject": about, "body": about } } }),
+    );
     all.push(json!({ "name": "read_mailbox", "description": "Reads mail from a mailbox.",
         "inputSchema": { "type": "object", "properties": { "folder": { "enum": ["inbox", "sent"] } } } }));
     upstream.list(Value::Array(all).to_string());
@@ -212,7 +234,10 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
         let client = Client::of(era, gateway.address).await;
         let told = client.call("mcp_tool_search", json!({ "query": "send an email to somebody" })).await;
         let text = told.text();
-        assert!(text.starts_with("srv_send_mail(to: string, subject?: string, body?: string) [srv, "), "{text}");
+        assert!(
+            text.starts_with("srv_send_mail(to: string, subject?: string, body?: string) [srv, "),
+            "{text}"
+        );
         assert!(toolbooth_core::weigh::tokens(text) <= 500, "{text}");
         let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
         assert_eq!(hits.len(), 5, "{}", told.answer);
@@ -229,6 +254,7 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
         let is_loaded = names(&tools).contains(&"srv_send_mail");
         assert_eq!(is_loaded, era == Era::Legacy, "{:?}", names(&tools));
     }
-    let events = gateway.http().get_json("/events/recent?types=tool.search,tool.dynamicLoad").await.to_string();
+    let events =
+        gateway.http().get_json("/events/recent?types=tool.search,tool.dynamicLoad").await.to_string();
     assert!(events.contains("tool.search") && events.contains("tool.dynamicLoad"), "{events}");
 }

@@ -131,7 +131,8 @@ async fn what_is_searched_for_is_counted_beside_what_was_sent() {
     gateway.connected(&["up"]).await;
     let client = Client::of(Era::Modern, gateway.address).await;
     client.list_text("tools/list").await;
-    let number = |stats: &Value, key: &str| stats[key].as_i64().unwrap_or_else(|| panic!("no {key} in {stats}"));
+    let number =
+        |stats: &Value, key: &str| stats[key].as_i64().unwrap_or_else(|| panic!("no {key} in {stats}"));
     let (_, listed) = stats(&gateway.http(), "?limit=0").await;
     assert!(number(&listed, "sent") > 0 && number(&listed, "sent") * 5 < number(&listed, "full"), "{listed}");
     assert!(number(&listed, "summary") < number(&listed, "full"), "{listed}");
@@ -144,7 +145,8 @@ async fn what_is_searched_for_is_counted_beside_what_was_sent() {
     let loaded = &searched["loaded"];
     assert_eq!(loaded["answers"], 2, "{loaded}");
     assert_eq!(number(&searched, "saved_net"), number(&searched, "saved") - number(loaded, "tokens"));
-    let seven = searched["dearest"].as_array().unwrap().iter().find(|tool| tool["name"] == "up_tool_7").unwrap();
+    let seven =
+        searched["dearest"].as_array().unwrap().iter().find(|tool| tool["name"] == "up_tool_7").unwrap();
     assert_eq!((&seven["loaded"], &seven["sent"]), (&json!(2), &json!(0)), "{seven}");
 }
 

@@ -1,5 +1,7 @@
 //! The answer of a model, put together from its pieces.
 
+use super::calls::{CallPiece, Calls};
+use super::conversation::{Conversation, Said as SaidAloud};
 use super::error::LlmError;
 use serde::Deserialize;
 use toolbooth_core::sampling::Prompt;
@@ -53,6 +55,7 @@ pub(super) struct Answer {
     finish: Option<Finish>,
     usage: Option<Usage>,
     said_something: bool,
+    calls: Calls,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +66,8 @@ struct Piece {
     choices: Vec<Choice>,
     #[serde(default)]
     usage: Option<Counted>,
+    #[serde(default)]
+    error: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -77,10 +82,12 @@ struct Choice {
     finish_reason: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Said {
     #[serde(default)]
     content: Option<String>,
+    #[serde(default)]
+    tool_calls: Option<Vec<CallPiece>>,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +105,9 @@ impl Answer {
             return Ok(Progress::Done);
         }
         let piece: Piece = serde_json::from_slice(data).map_err(|_| LlmError::BadAnswer)?;
+        if piece.error.is_some() {
+            return Err(LlmError::GaveUp);
+        }
         if let Some(model) = piece.model.filter(|model| !model.is_empty()) {
             self.model.get_or_insert(model.chars().take(100).collect());
         }
@@ -106,7 +116,11 @@ impl Answer {
         }
         if let Some(Choice { delta, message, finish_reason }) = piece.choices.into_iter().next() {
             self.said_something = true;
-            if let Some(text) = delta.or(message).and_then(|said| said.content) {
+            let Said { content, tool_calls } = delta.or(message).unwrap_or_default();
+            for call in tool_calls.into_iter().flatten() {
+                self.calls.take(call)?;
+            }
+            if let Some(text) = content {
                 if self.text.len() + text.len() > LONGEST_TEXT {
                     return Err(LlmError::TooLong);
                 }
@@ -125,12 +139,25 @@ impl Answer {
         if !self.said_something {
             return Err(LlmError::BadAnswer);
         }
-        let rough = || Usage {
-            prompt: prompt.weight(),
-            completion: u64::try_from(self.text.len() / 3 + 1).unwrap_or(u64::MAX),
-        };
-        let usage = self.usage.unwrap_or_else(rough);
+        let usage = self.usage.unwrap_or_else(|| self.rough(prompt.weight()));
         let model = self.model.unwrap_or_else(|| prompt.model.clone());
         Ok(Completion { text: self.text, model, finish: self.finish.unwrap_or(Finish::End), usage })
+    }
+
+    /// The next turn of a conversation.
+    pub(super) fn said(self, conversation: &Conversation<'_>) -> Result<SaidAloud, LlmError> {
+        if !self.said_something {
+            return Err(LlmError::BadAnswer);
+        }
+        let usage = self.usage.unwrap_or_else(|| self.rough(conversation.weight()));
+        let model = self.model.unwrap_or_else(|| conversation.model.to_owned());
+        let finish = self.finish.unwrap_or(Finish::End);
+        Ok(SaidAloud { text: self.text, calls: self.calls.finish()?, model, finish, usage })
+    }
+
+    /// What it has cost, where nobody says.
+    fn rough(&self, prompt: u64) -> Usage {
+        let completion = u64::try_from(self.text.len() / 3 + 1).unwrap_or(u64::MAX);
+        Usage { prompt, completion }
     }
 }

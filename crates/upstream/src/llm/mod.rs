@@ -1,13 +1,18 @@
-//! A language model behind an OpenAI-compatible endpoint: one question, one answer, streamed.
+//! A language model behind an OpenAI-compatible endpoint: one question, one answer, streamed. In a conversation an answer
+//! may also be a wish to call tools.
 //!
 //! The answer is bounded in time and length, and a stream that stands still is given up. What the endpoint
 //! says in an error goes to the log: it may repeat the question, or a key.
 
 mod answer;
+mod calls;
+mod conversation;
 mod error;
 
 pub use answer::{Completion, Finish, Usage};
-pub use error::LlmError;
+pub use calls::ToolCall;
+pub use conversation::{Conversation, Said};
+pub use error::{LlmError, Unanswered};
 
 use crate::http::{Client, Failure, Origin, PooledConnection};
 use ::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
@@ -16,7 +21,7 @@ use answer::{Answer, Progress};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::sampling::{Prompt, Role};
@@ -70,47 +75,51 @@ impl Llm {
 
     /// Asks. Each piece of the answer is told as it comes.
     pub async fn ask(&self, prompt: &Prompt, told: impl FnMut(&str) + Send) -> Result<Completion, LlmError> {
-        match tokio::time::timeout(self.deadline, self.exchange(prompt, told)).await {
+        let answer = self.exchange(&body(prompt), told).await.map_err(|unanswered| unanswered.error)?;
+        answer.finish(prompt)
+    }
+
+    /// Goes on with a conversation. Each piece of what is said is told as it comes.
+    pub async fn converse(
+        &self,
+        conversation: &Conversation<'_>,
+        told: impl FnMut(&str) + Send,
+    ) -> Result<Said, Unanswered> {
+        let answer = self.exchange(&conversation.body(), told).await?;
+        Ok(answer.said(conversation)?)
+    }
+
+    async fn exchange(&self, body: &Value, told: impl FnMut(&str) + Send) -> Result<Answer, Unanswered> {
+        match tokio::time::timeout(self.deadline, self.exchange_in_time(body, told)).await {
             Ok(answer) => answer,
-            Err(_) => Err(LlmError::Timeout { after: self.deadline }),
+            Err(_) => Err(LlmError::Timeout { after: self.deadline }.into()),
         }
     }
 
-    async fn exchange(&self, prompt: &Prompt, told: impl FnMut(&str) + Send) -> Result<Completion, LlmError> {
-        let sent = tokio::time::timeout(self.stall, self.client.send(self.request(prompt)?)).await;
+    async fn exchange_in_time(
+        &self,
+        body: &Value,
+        told: impl FnMut(&str) + Send,
+    ) -> Result<Answer, Unanswered> {
+        let sent = tokio::time::timeout(self.stall, self.client.send(self.request(body)?)).await;
         let (response, connection) = match sent {
             Ok(sent) => sent.map_err(|failure| {
                 let (Failure::NotSent(reason) | Failure::Broken(reason)) = failure;
                 LlmError::Unreachable { reason }
             })?,
-            Err(_) => return Err(LlmError::Timeout { after: self.stall }),
+            Err(_) => return Err(LlmError::Timeout { after: self.stall }.into()),
         };
         if response.status() != StatusCode::OK {
-            return Err(refusal(response).await);
+            return Err(self.refusal(response).await);
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         match kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            true => self.follow(response, connection, prompt, told).await,
-            false => self.whole(response, connection, prompt, told).await,
+            true => Ok(self.follow(response, connection, told).await?),
+            false => Ok(whole(response, connection, told).await?),
         }
     }
 
-    fn request(&self, prompt: &Prompt) -> Result<Request<Full<Bytes>>, LlmError> {
-        let system = prompt.system.iter().map(|text| json!({"role": "system", "content": text}));
-        let turns = prompt.turns.iter().map(|turn| {
-            let role = if turn.role == Role::User { "user" } else { "assistant" };
-            json!({"role": role, "content": turn.text})
-        });
-        let mut body = json!({
-            "model": prompt.model, "messages": system.chain(turns).collect::<Vec<_>>(),
-            "max_tokens": prompt.max_tokens, "stream": true, "stream_options": {"include_usage": true},
-        });
-        if let Some(temperature) = prompt.temperature {
-            body["temperature"] = temperature.into();
-        }
-        if !prompt.stops.is_empty() {
-            body["stop"] = prompt.stops.clone().into();
-        }
+    fn request(&self, body: &Value) -> Result<Request<Full<Bytes>>, LlmError> {
         let origin = self.client.origin();
         let mut request = Request::post(origin.path.as_str())
             .header(HOST, origin.authority.as_str())
@@ -128,9 +137,8 @@ impl Llm {
         &self,
         response: Response<Incoming>,
         connection: PooledConnection,
-        prompt: &Prompt,
         mut told: impl FnMut(&str) + Send,
-    ) -> Result<Completion, LlmError> {
+    ) -> Result<Answer, LlmError> {
         let mut body = response.into_body();
         let mut decoder = Decoder::new(LONGEST);
         let mut answer = Answer::default();
@@ -150,38 +158,58 @@ impl Llm {
                         if matches!(tokio::time::timeout(CONNECT, body.frame()).await, Ok(None)) {
                             connection.give_back();
                         }
-                        return answer.finish(prompt);
+                        return Ok(answer);
                     }
                 }
             }
         }
     }
 
-    /// Reads an answer that came in one piece: some endpoints do not stream.
-    async fn whole(
-        &self,
-        response: Response<Incoming>,
-        connection: PooledConnection,
-        prompt: &Prompt,
-        mut told: impl FnMut(&str) + Send,
-    ) -> Result<Completion, LlmError> {
-        let body = Limited::new(response.into_body(), LONGEST).collect().await;
-        let body = body.map_err(|_| LlmError::CutOff)?.to_bytes();
-        connection.give_back();
-        let mut answer = Answer::default();
-        answer.take(&body, &mut told)?;
-        answer.finish(prompt)
+    async fn refusal(&self, response: Response<Incoming>) -> Unanswered {
+        let status = response.status().as_u16();
+        let body = Limited::new(response.into_body(), LONGEST_ERROR).collect();
+        let body = tokio::time::timeout(CONNECT, body).await.ok().and_then(Result::ok);
+        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        tracing::warn!("the language model answered HTTP {status}: {}", crate::process::preview(&body, 500));
+        let error = match status {
+            429 => LlmError::RateLimited,
+            status => LlmError::Refused { status },
+        };
+        let key = self.key.as_ref().and_then(|key| key.to_str().ok()?.strip_prefix("Bearer "));
+        Unanswered { error, said: error::reason_in(&body, key) }
     }
 }
 
-async fn refusal(response: Response<Incoming>) -> LlmError {
-    let status = response.status().as_u16();
-    let body = Limited::new(response.into_body(), LONGEST_ERROR).collect();
-    let body = tokio::time::timeout(CONNECT, body).await.ok().and_then(Result::ok);
-    let said = body.map(|body| crate::process::preview(&body.to_bytes(), 500)).unwrap_or_default();
-    tracing::warn!("the language model answered HTTP {status}: {said}");
-    match status {
-        429 => LlmError::RateLimited,
-        status => LlmError::Refused { status },
+/// A question without a conversation around it.
+fn body(prompt: &Prompt) -> Value {
+    let system = prompt.system.iter().map(|text| json!({"role": "system", "content": text}));
+    let turns = prompt.turns.iter().map(|turn| {
+        let role = if turn.role == Role::User { "user" } else { "assistant" };
+        json!({"role": role, "content": turn.text})
+    });
+    let mut body = json!({
+        "model": prompt.model, "messages": system.chain(turns).collect::<Vec<_>>(),
+        "max_tokens": prompt.max_tokens, "stream": true, "stream_options": {"include_usage": true},
+    });
+    if let Some(temperature) = prompt.temperature {
+        body["temperature"] = temperature.into();
     }
+    if !prompt.stops.is_empty() {
+        body["stop"] = prompt.stops.clone().into();
+    }
+    body
+}
+
+/// Reads an answer that came in one piece: some endpoints do not stream.
+async fn whole(
+    response: Response<Incoming>,
+    connection: PooledConnection,
+    mut told: impl FnMut(&str) + Send,
+) -> Result<Answer, LlmError> {
+    let body = Limited::new(response.into_body(), LONGEST).collect().await;
+    let body = body.map_err(|_| LlmError::CutOff)?.to_bytes();
+    connection.give_back();
+    let mut answer = Answer::default();
+    answer.take(&body, &mut told)?;
+    Ok(answer)
 }

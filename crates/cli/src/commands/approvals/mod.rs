@@ -45,12 +45,7 @@ enum Action {
     /// Say yes: the call runs, once.
     Approve(ApproveArguments),
     /// Say no.
-    Reject {
-        id: String,
-        /// Why, for the one who called.
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-    },
+    Reject(RejectArguments),
     /// List approvals that are remembered.
     Consents,
     /// Take a remembered approval back: the next call asks again.
@@ -73,8 +68,20 @@ struct ListArguments {
     limit: Option<u32>,
 }
 
+/// Which call is not to be made.
 #[derive(Debug, Clone, Args)]
-struct ApproveArguments {
+pub struct RejectArguments {
+    /// The held call.
+    id: String,
+    /// Why, for the one who called.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Which call is to be made.
+#[derive(Debug, Clone, Args)]
+pub struct ApproveArguments {
+    /// The held call.
     id: String,
     /// Other arguments to run it with: a JSON object, @FILE, or - for standard input.
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
@@ -97,25 +104,54 @@ enum Span {
 
 /// Runs `toolbooth approvals`.
 pub fn run(global: &Global, what: ApprovalsArguments) -> Outcome {
-    let action = what.action.unwrap_or(Action::List(ListArguments::default()));
     // What can be refused without a gateway is refused before one is started.
-    let given = match &action {
-        Action::Approve(how) => how.args.as_deref().map(call::read_arguments).transpose()?,
-        _ => None,
-    };
+    let what = what.read()?;
     in_runtime(async {
         let reach = Reach::open_lasting(global).await?;
-        let outcome = match action {
-            Action::List(filter) => list(&reach, global, &filter).await,
-            Action::Show { id } => show(&reach, global, &id).await,
-            Action::Approve(how) => approve(&reach, global, &how, given).await,
-            Action::Reject { id, reason } => reject(&reach, global, &id, reason).await,
-            Action::Consents => consents(&reach, global).await,
-            Action::Revoke { id } => revoke(&reach, global, &id).await,
-        };
+        let outcome = within(&reach, global, what).await;
         reach.close().await;
         outcome
     })
+}
+
+impl ApprovalsArguments {
+    /// Whether anything is to be read from standard input.
+    pub fn reads_input(&self) -> bool {
+        matches!(&self.action, Some(Action::Approve(how)) if how.reads_input())
+    }
+
+    /// The same with other arguments of a call in place, wherever they are to be read from.
+    pub fn read(mut self) -> Result<Self, Failure> {
+        if let Some(Action::Approve(how)) = &mut self.action {
+            how.read()?;
+        }
+        Ok(self)
+    }
+}
+
+impl ApproveArguments {
+    /// Whether other arguments are to be read from standard input.
+    pub fn reads_input(&self) -> bool {
+        self.args.as_deref() == Some("-")
+    }
+
+    /// Reads other arguments of the call, wherever they are.
+    pub fn read(&mut self) -> Result<(), Failure> {
+        self.args = self.args.as_deref().map(call::read_arguments).transpose()?;
+        Ok(())
+    }
+}
+
+/// The same at a gateway that is open already, with arguments that were read.
+pub async fn within(reach: &Reach, global: &Global, what: ApprovalsArguments) -> Outcome {
+    match what.action.unwrap_or(Action::List(ListArguments::default())) {
+        Action::List(filter) => list(reach, global, &filter).await,
+        Action::Show { id } => show(reach, global, &id).await,
+        Action::Approve(how) => approve(reach, global, &how).await,
+        Action::Reject(how) => reject(reach, global, &how).await,
+        Action::Consents => consents(reach, global).await,
+        Action::Revoke { id } => revoke(reach, global, &id).await,
+    }
 }
 
 async fn list(reach: &Reach, global: &Global, filter: &ListArguments) -> Outcome {
@@ -159,7 +195,8 @@ async fn show(reach: &Reach, global: &Global, text: &str) -> Outcome {
     Ok(Exit::Ok)
 }
 
-async fn approve(reach: &Reach, global: &Global, how: &ApproveArguments, given: Option<String>) -> Outcome {
+/// Says yes to a held call and waits a while for what comes of it.
+pub async fn approve(reach: &Reach, global: &Global, how: &ApproveArguments) -> Outcome {
     let id = id(reach, Among::Approvals, &how.id).await?;
     let held = reach.get(&format!("/approvals/{id}")).await?;
     if held["kind"] == "plan" {
@@ -170,7 +207,7 @@ async fn approve(reach: &Reach, global: &Global, how: &ApproveArguments, given: 
         return Err(Failure::misuse("usage.plan-step", message, Some(&hint)));
     }
     reach.connect(Wanted::One(held["server"].as_str().unwrap_or_default())).await;
-    say_yes(reach, &id, given.as_deref(), how.remember).await?;
+    say_yes(reach, &id, how.args.as_deref(), how.remember).await?;
     // A gateway of the command's own runs the call itself, and ends with it.
     let at_most = matches!(reach, Reach::Running(_)).then_some(WAIT);
     let body = settled(reach, &id, at_most).await?;
@@ -218,15 +255,16 @@ pub async fn agree(reach: &Reach, id: &str, given: Option<&str>) -> Result<(), F
     say_yes(reach, id, given, None).await
 }
 
-/// Says no to a held call.
+/// Says no to a held call, as the gateway tells it.
 pub async fn decline(reach: &Reach, id: &str, reason: Option<&str>) -> Result<Value, Failure> {
     let body = json!({ "reason": reason }).to_string();
     read(&reach.post("rejecting", &format!("/approvals/{id}/reject"), Some(body.into())).await?)
 }
 
-async fn reject(reach: &Reach, global: &Global, text: &str, reason: Option<String>) -> Outcome {
-    let id = id(reach, Among::Approvals, text).await?;
-    let held = decline(reach, &id, reason.as_deref()).await?;
+/// Says no to a held call.
+pub async fn reject(reach: &Reach, global: &Global, how: &RejectArguments) -> Outcome {
+    let id = id(reach, Among::Approvals, &how.id).await?;
+    let held = decline(reach, &id, how.reason.as_deref()).await?;
     if global.json {
         render::print_json(&held);
     } else {

@@ -3,30 +3,34 @@
 use super::super::approvals::{agree, decline, settled};
 use super::{Came, arguments};
 use crate::arguments::Global;
+use crate::desk::Desk;
 use crate::exit::Exit;
 use crate::failure::{Failure, Trouble};
 use crate::reach::Reach;
 use crate::render::{self, Paint, Tone, line, plain};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::Write;
 use std::process::Command;
 
 /// A call that was held, as the gateway answers it.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Held {
-    held: String,
-    kind: String,
-    message: String,
+    /// Its id.
+    pub held: String,
+    /// Why: `approval` or `plan`.
+    pub kind: String,
+    /// What to do about it.
+    pub message: String,
 }
 
 /// Whether the caller has said yes beforehand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consent {
+#[derive(Debug, Clone, Copy)]
+pub enum Consent<'a> {
     /// With `--yes`.
     Given,
-    /// They are asked, if they are there.
-    Asked,
+    /// They are asked here, if they are there.
+    Asked(&'a Desk),
 }
 
 enum Reply {
@@ -64,9 +68,9 @@ pub fn forgotten(held: &Held) -> Failure {
 }
 
 /// Has a held call answered by whoever makes it, if they may; else it stays held.
-pub async fn settle(reach: &Reach, held: Held, consent: Consent) -> Result<Came, Failure> {
-    let here = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if held.kind != "approval" || (consent == Consent::Asked && !here) {
+pub async fn settle(reach: &Reach, held: Held, consent: Consent<'_>) -> Result<Came, Failure> {
+    let alone = matches!(consent, Consent::Asked(desk) if !desk.is_attended());
+    if held.kind != "approval" || alone {
         return Ok(Came::Held(held));
     }
     let id = held.held.clone();
@@ -75,15 +79,12 @@ pub async fn settle(reach: &Reach, held: Held, consent: Consent) -> Result<Came,
     if shown["state"] == "pending" && shown["yours"] != true {
         return Ok(Came::Held(held));
     }
-    if consent == Consent::Given {
+    let Consent::Asked(desk) = consent else {
         agree(reach, &id, None).await?;
         return settled(reach, &id, None).await.map(Came::Answered);
-    }
+    };
     loop {
-        let asked = shown.clone();
-        // On a thread of its own: meanwhile a gateway inside this process goes on.
-        let reply = tokio::task::spawn_blocking(move || ask(&asked)).await.unwrap_or(Reply::None);
-        let answered = match reply {
+        let answered = match ask(&shown, desk).await {
             Reply::None => return Ok(Came::Held(held)),
             Reply::No => decline(reach, &id, None).await.map(drop),
             Reply::Yes => agree(reach, &id, None).await,
@@ -105,7 +106,7 @@ pub async fn settle(reach: &Reach, held: Held, consent: Consent) -> Result<Came,
 }
 
 /// Shows what is asked and reads an answer.
-fn ask(held: &Value) -> Reply {
+async fn ask(held: &Value, desk: &Desk) -> Reply {
     let paint = Paint::stderr();
     let text = |key: &str| held[key].as_str().map(line).unwrap_or_default();
     let arguments = serde_json::to_string_pretty(&held["arguments"]).unwrap_or_default();
@@ -117,20 +118,11 @@ fn ask(held: &Value) -> Reply {
         plain(&arguments).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
     ));
     loop {
-        render::complain("Run it? [y/N/e(dit)] ");
-        let _ = std::io::stderr().flush();
-        let mut said = String::new();
-        match std::io::stdin().lock().read_line(&mut said) {
-            Ok(0) | Err(_) => {
-                render::complain("\n");
-                return Reply::None;
-            }
-            Ok(_) => {}
-        }
+        let Some(said) = desk.read("Run it? [y/N/e(dit)] ").await else { return Reply::None };
         match said.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => return Reply::Yes,
             "" | "n" | "no" => return Reply::No,
-            "e" | "edit" => match edit(&arguments) {
+            "e" | "edit" => match edit(arguments.clone()).await {
                 Ok(text) => return Reply::Edited(text),
                 Err(failure) => render::complain(&render::failure(&failure, paint)),
             },
@@ -139,8 +131,13 @@ fn ask(held: &Value) -> Reply {
     }
 }
 
-/// Lets the caller change arguments in their editor.
-fn edit(text: &str) -> Result<String, Failure> {
+/// Lets the caller change arguments in their editor, on a thread of its own: a gateway inside this process goes on.
+async fn edit(text: String) -> Result<String, Failure> {
+    let edited = tokio::task::spawn_blocking(move || edit_here(&text)).await;
+    edited.unwrap_or_else(|_| Err(Failure::misuse("usage.editor", "the editor did not end well", None)))
+}
+
+fn edit_here(text: &str) -> Result<String, Failure> {
     let wrong =
         |why: String| Failure::misuse("usage.editor", why, Some("set EDITOR to your editor's command"));
     let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());

@@ -33,6 +33,16 @@ impl Read {
         Self { is_error: result["isError"].as_bool().unwrap_or(false), blocks, kept }
     }
 
+    /// All of it as text: what is none is told in a line.
+    pub fn text(&self) -> String {
+        let told = self.blocks.iter().map(|block| match block {
+            Block::Text(text) => text.clone(),
+            Block::Note(note) => format!("[{note}]"),
+        });
+        let kept = self.kept.iter().map(|file| format!("[kept {file}]"));
+        told.chain(kept).collect::<Vec<_>>().join("\n")
+    }
+
     /// Writes it down: a result to standard output, a tool's own error to standard error.
     pub fn print(&self) {
         let terminal =

@@ -81,24 +81,28 @@ struct ReplayArguments {
 
 /// Runs `toolbooth dead-letters`.
 pub fn run(global: &Global, what: DeadLettersArguments) -> Outcome {
-    let action = what.action.unwrap_or(Action::List(ListArguments::default()));
     in_runtime(async {
         let reach = Reach::open_lasting(global).await?;
-        let outcome = match action {
-            Action::List(filter) => list(&reach, global, &filter).await,
-            Action::Show { id } => show(&reach, global, &id).await,
-            Action::Replay(how) => match &how.which.id {
-                Some(text) => replay(&reach, global, text, how.anyway).await,
-                None => replay_all(&reach, global, how.anyway).await,
-            },
-            Action::Drop(which) => match &which.id {
-                Some(text) => give_up(&reach, global, text).await,
-                None => give_up_all(&reach, global).await,
-            },
-        };
+        let outcome = within(&reach, global, what).await;
         reach.close().await;
         outcome
     })
+}
+
+/// The same at a gateway that is open already.
+pub async fn within(reach: &Reach, global: &Global, what: DeadLettersArguments) -> Outcome {
+    match what.action.unwrap_or(Action::List(ListArguments::default())) {
+        Action::List(filter) => list(reach, global, &filter).await,
+        Action::Show { id } => show(reach, global, &id).await,
+        Action::Replay(how) => match &how.which.id {
+            Some(text) => replay(reach, global, text, how.anyway).await,
+            None => replay_all(reach, global, how.anyway).await,
+        },
+        Action::Drop(which) => match &which.id {
+            Some(text) => give_up(reach, global, text).await,
+            None => give_up_all(reach, global).await,
+        },
+    }
 }
 
 async fn list(reach: &Reach, global: &Global, filter: &ListArguments) -> Outcome {

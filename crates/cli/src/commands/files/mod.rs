@@ -72,30 +72,39 @@ enum Action {
     },
 }
 
+impl FilesArguments {
+    /// Whether anything is to be read from standard input.
+    pub fn reads_input(&self) -> bool {
+        let is_input = |file: &PathBuf| file.as_os_str() == "-";
+        matches!(&self.action, Some(Action::Put { files, .. }) if files.iter().any(is_input))
+    }
+}
+
 /// Runs `toolbooth files`.
 pub fn run(global: &Global, what: FilesArguments) -> Outcome {
-    let session = what.session;
     in_runtime(async {
         let reach = Reach::open_lasting(global).await?;
-        let session = session.as_deref();
-        let outcome = match what.action.unwrap_or(Action::Ls { name: None, limit: USUAL }) {
-            Action::Ls { name, limit } => list(&reach, global, session, name.as_deref(), limit).await,
-            Action::Put { files, name, description } => {
-                let about = transfer::About { name, session, description };
-                transfer::put(&reach, global, &files, &about).await
-            }
-            Action::Get { file, output } => {
-                let found = find(&reach, session, &file).await;
-                match found {
-                    Ok(found) => transfer::get(&reach, global, &found, output).await,
-                    Err(failure) => Err(failure),
-                }
-            }
-            Action::Rm { files } => remove(&reach, global, session, &files).await,
-        };
+        let outcome = within(&reach, global, what).await;
         reach.close().await;
         outcome
     })
+}
+
+/// The same at a gateway that is open already.
+pub async fn within(reach: &Reach, global: &Global, what: FilesArguments) -> Outcome {
+    let session = what.session.as_deref();
+    match what.action.unwrap_or(Action::Ls { name: None, limit: USUAL }) {
+        Action::Ls { name, limit } => list(reach, global, session, name.as_deref(), limit).await,
+        Action::Put { files, name, description } => {
+            let about = transfer::About { name, session, description };
+            transfer::put(reach, global, &files, &about).await
+        }
+        Action::Get { file, output } => {
+            let found = find(reach, session, &file).await?;
+            transfer::get(reach, global, &found, output).await
+        }
+        Action::Rm { files } => remove(reach, global, session, &files).await,
+    }
 }
 
 /// `KEY=VALUE` parts of a query, those that are there.

@@ -5,6 +5,8 @@ mod filter;
 mod lint;
 mod stats;
 
+pub use filter::Filter;
+
 use super::in_runtime;
 use crate::arguments::Global;
 use crate::exit::Exit;
@@ -14,7 +16,6 @@ use crate::reach::Reach;
 use crate::remote::segment;
 use crate::render::{self, Cell, Paint, Table, Tone, ago, line, plain};
 use clap::{Args, Subcommand};
-use filter::Filter;
 use serde_json::{Value, json};
 use toolbooth_config::nearest;
 
@@ -59,29 +60,35 @@ enum Action {
 
 /// Runs `toolbooth tools`.
 pub fn run(global: &Global, what: ToolsArguments) -> Outcome {
-    let action = what.action.unwrap_or(Action::List(Box::new(what.filter)));
-    if let Action::Lint(arguments) = &action
+    if let Some(Action::Lint(arguments)) = &what.action
         && lint::is_offline(arguments)
     {
         return lint::files(global, arguments);
     }
     in_runtime(async {
         let reach = Reach::open(global).await?;
-        let outcome = match action {
-            Action::List(filter) => list(&reach, global, &filter).await,
-            Action::Show { name } => show(&reach, global, &name).await,
-            Action::Stats(what) => stats::run(&reach, global, &what).await,
-            Action::Lint(arguments) => lint::lint(&reach, global, &arguments).await,
-            Action::Diff { name } => change::diff(&reach, global, name.as_deref()).await,
-            Action::Accept { name } => change::accept(&reach, global, &name).await,
-            Action::Release { name } => change::release(&reach, global, &name).await,
-        };
+        let outcome = within(&reach, global, what).await;
         reach.close().await;
         outcome
     })
 }
 
-async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
+/// The same at a gateway that is open already.
+pub async fn within(reach: &Reach, global: &Global, what: ToolsArguments) -> Outcome {
+    match what.action.unwrap_or(Action::List(Box::new(what.filter))) {
+        Action::List(filter) => list(reach, global, &filter).await,
+        Action::Show { name } => show(reach, global, &name).await,
+        Action::Stats(what) => stats::run(reach, global, &what).await,
+        Action::Lint(arguments) if lint::is_offline(&arguments) => lint::files(global, &arguments),
+        Action::Lint(arguments) => lint::lint(reach, global, &arguments).await,
+        Action::Diff { name } => change::diff(reach, global, name.as_deref()).await,
+        Action::Accept { name } => change::accept(reach, global, &name).await,
+        Action::Release { name } => change::release(reach, global, &name).await,
+    }
+}
+
+/// Lists tools.
+pub async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
     for server in &filter.server {
         // Asked first, so that a slip in the name is not an empty list.
         if let Err(failure) = reach.get(&format!("/servers/{}", segment(server))).await {

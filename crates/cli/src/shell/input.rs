@@ -1,0 +1,99 @@
+//! Where lines come from: a terminal, or whatever standard input is.
+
+use super::complete::complete;
+use super::editor::{Editor, LONGEST_LINE, Question, Typed};
+use super::history::History;
+use crate::desk::Desk;
+use crate::reach::Reach;
+use crate::render;
+use std::path::Path;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
+use tokio::sync::mpsc::Receiver;
+use toolbooth_core::fault::{Blame, Problem};
+
+/// What stands before a line that is typed.
+const PROMPT: &str = "toolbooth> ";
+
+/// A source of lines.
+pub enum Input {
+    /// Somebody types.
+    Terminal { editor: Editor, questions: Receiver<Question> },
+    /// A file or another program.
+    Pipe(BufReader<Stdin>),
+}
+
+/// What came next.
+pub enum Next {
+    /// A line.
+    Line(String),
+    /// Nothing to do: somebody gave a line up.
+    Nothing,
+    /// There is no more.
+    End,
+}
+
+impl Input {
+    /// Opens standard input; what is typed there is remembered in a data folder.
+    pub fn open(data_dir: &Path) -> Result<Self, Problem> {
+        if !Editor::is_possible() {
+            return Ok(Self::Pipe(BufReader::new(tokio::io::stdin())));
+        }
+        let (editor, questions) = Editor::start(History::of(data_dir)).map_err(|error| Problem {
+            code: "serve.no-runtime",
+            blame: Blame::Gateway,
+            message: format!("the system gave no threads: {error}"),
+            hint: Some("check the limits on processes and open files (`ulimit -a`)".into()),
+        })?;
+        Ok(Self::Terminal { editor, questions })
+    }
+
+    /// Whether somebody types.
+    pub fn is_typed(&self) -> bool {
+        matches!(self, Self::Terminal { .. })
+    }
+
+    /// Where a person is asked: never on a pipe, whose lines are commands.
+    pub fn desk(&self) -> Desk {
+        match self {
+            Self::Terminal { editor, .. } => Desk::Editor(editor.clone()),
+            Self::Pipe(_) => Desk::Nobody,
+        }
+    }
+
+    /// The next line.
+    pub async fn next(&mut self, reach: &Reach) -> Next {
+        match self {
+            Self::Pipe(input) => from_pipe(input).await,
+            Self::Terminal { editor, questions } => {
+                let typed = editor.command(PROMPT);
+                tokio::pin!(typed);
+                loop {
+                    tokio::select! {
+                        typed = &mut typed => return match typed {
+                            Typed::Line(line) => Next::Line(line),
+                            Typed::Interrupted => Next::Nothing,
+                            Typed::End => Next::End,
+                        },
+                        Some(question) = questions.recv() => {
+                            let found = complete(reach, &question.line).await;
+                            question.answer(found);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn from_pipe(input: &mut BufReader<Stdin>) -> Next {
+    let mut line = Vec::new();
+    let limit = LONGEST_LINE as u64;
+    match input.take(limit).read_until(b'\n', &mut line).await {
+        Ok(0) | Err(_) => Next::End,
+        Ok(_) if line.len() >= LONGEST_LINE && !line.ends_with(b"\n") => {
+            render::complain("error: a line is longer than 1 MiB; nothing after it is read\n");
+            Next::End
+        }
+        Ok(_) => Next::Line(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
+    }
+}

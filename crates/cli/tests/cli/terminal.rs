@@ -1,0 +1,151 @@
+//! The shell on a real terminal: what is typed key by key.
+
+use crate::world::{World, mode, words};
+use nix::pty::{Winsize, openpty};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Somebody at a terminal with a shell.
+struct Sitting {
+    child: Child,
+    keys: File,
+    screen: Arc<Mutex<String>>,
+    seen: usize,
+}
+
+impl Sitting {
+    fn new(world: &World) -> Self {
+        let size = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        let pair = openpty(Some(&size), None).unwrap();
+        let (master, slave) = (File::from(pair.master), File::from(pair.slave));
+        let mut command = world.command(&words("shell"));
+        command.env("TERM", "xterm").env("NO_COLOR", "1").env_remove("COLUMNS");
+        let end = || Stdio::from(slave.try_clone().unwrap());
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        drop(command);
+        drop(slave);
+        let screen = Arc::new(Mutex::new(String::new()));
+        let (mut reader, shown) = (master.try_clone().unwrap(), screen.clone());
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut piece) {
+                shown.lock().unwrap().push_str(&String::from_utf8_lossy(&piece[..read]));
+            }
+        });
+        Self { child, keys: master, screen, seen: 0 }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until a text shows that was not there before.
+    fn sees(&mut self, text: &str) {
+        let started = Instant::now();
+        loop {
+            let screen = self.screen.lock().unwrap().clone();
+            if let Some(at) = screen[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "no {text:?} in {:?}", &screen[self.seen..]);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn ends(mut self) -> Option<i32> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(started.elapsed() < PATIENCE, "it does not end: {:?}", self.screen.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Sitting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const HASH_OF_HI: &str = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
+
+#[test]
+fn lines_are_completed_remembered_and_given_up() {
+    let world = World::new(&[]);
+    let mut sitting = Sitting::new(&world);
+    sitting.sees("11 tools of 4 servers, for this shell alone");
+    sitting.sees("toolbooth> ");
+    sitting.press("/cal\tdemo_h\ttex\thi\r");
+    sitting.sees(HASH_OF_HI);
+    sitting.sees("toolbooth> ");
+    sitting.press("/mcp disco\tde\t\r");
+    sitting.sees("demo: disconnected");
+    sitting.sees("toolbooth> ");
+    sitting.press("/call demo_echo text=secret password=hunter2\r");
+    sitting.sees("takes no argument `password`");
+    sitting.sees("toolbooth> ");
+    // A line that is given up is not run.
+    sitting.press("/quit\u{3}");
+    sitting.sees("toolbooth> ");
+    // A call that runs is cancelled, and the shell goes on.
+    sitting.press("/call demo_slow milliseconds=20000\r");
+    std::thread::sleep(Duration::from_millis(700));
+    let _ = std::process::Command::new("kill").args(["-INT", &sitting.child.id().to_string()]).status();
+    sitting.sees("Cancelled.");
+    sitting.sees("toolbooth> ");
+    sitting.press("\u{4}");
+    assert_eq!(sitting.ends(), Some(0));
+    world.assert_nothing_runs();
+
+    let file = ".local/share/toolbooth/shell-history";
+    assert_eq!(mode(&world.path(file)), 0o600);
+    assert_eq!(
+        world.read(file),
+        "/call demo_hash text=hi\n/mcp disconnect demo \n/call demo_slow milliseconds=20000\n"
+    );
+    let mut sitting = Sitting::new(&world);
+    sitting.sees("toolbooth> ");
+    // Three lines up, and once more.
+    sitting.press("\u{1b}[A\u{1b}[A\u{1b}[A\r");
+    sitting.sees(HASH_OF_HI);
+    sitting.sees("toolbooth> ");
+    sitting.press("\u{4}");
+    assert_eq!(sitting.ends(), Some(0));
+}
+
+#[test]
+fn an_approval_is_asked_for_in_the_shell() {
+    let world = World::new(&[(".config/toolbooth/toolbooth.toml", "[approval]\ndefault = \"writes\"\n")]);
+    let mut sitting = Sitting::new(&world);
+    sitting.sees("toolbooth> ");
+    sitting.press("/call identity_create_record title=one\r");
+    sitting.sees("Run it? [y/N/e(dit)] ");
+    sitting.press("y\r");
+    sitting.sees("\"owner\"");
+    sitting.sees("toolbooth> ");
+    sitting.press("/call identity_create_record title=two\r");
+    sitting.sees("Run it? [y/N/e(dit)] ");
+    sitting.press("n\r");
+    sitting.sees("call.rejected");
+    sitting.sees("toolbooth> ");
+    sitting.press("/call identity_create_record title=three\r");
+    sitting.sees("Run it? [y/N/e(dit)] ");
+    // Who walks away has not said no.
+    sitting.press("\u{3}");
+    sitting.sees("toolbooth> ");
+    sitting.press("/approvals\r");
+    sitting.sees("{\"title\":\"three\"}");
+    sitting.sees("toolbooth> ");
+    sitting.press("/quit\r");
+    assert_eq!(sitting.ends(), Some(0));
+}

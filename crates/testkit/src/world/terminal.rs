@@ -1,0 +1,65 @@
+//! A command on a real terminal: what a person types, and what shows.
+
+use super::{PATIENCE, poll};
+use nix::pty::{Winsize, openpty};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::process::Child;
+
+/// Somebody who sits at a terminal.
+#[derive(Debug)]
+pub struct Terminal {
+    child: Child,
+    keys: File,
+    screen: Arc<Mutex<String>>,
+    seen: usize,
+}
+
+impl Terminal {
+    /// Runs a command on a terminal of its own, without colours.
+    pub fn run(mut command: Command) -> std::io::Result<Self> {
+        let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+        let pair = openpty(Some(&size), None)?;
+        let (master, slave) = (File::from(pair.master), File::from(pair.slave));
+        command.env("TERM", "xterm").env("NO_COLOR", "1");
+        command.stdin(Stdio::from(slave.try_clone()?)).stdout(Stdio::from(slave.try_clone()?));
+        command.stderr(Stdio::from(slave));
+        let child = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
+        let screen = Arc::<Mutex<String>>::default();
+        let (mut reader, shown) = (master.try_clone()?, screen.clone());
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut piece) {
+                let text = String::from_utf8_lossy(&piece[..read]);
+                shown.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
+            }
+        });
+        Ok(Self { child, keys: master, screen, seen: 0 })
+    }
+
+    /// Types.
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("the terminal is there");
+    }
+
+    /// Waits until a text shows that had not been seen before.
+    pub async fn sees(&mut self, text: &str) {
+        let seen = self.seen;
+        let found = poll(PATIENCE, || async { self.shown().get(seen..)?.find(text) }).await;
+        let Some(at) = found else { panic!("no {text:?} in {:?}", self.shown().get(seen..)) };
+        self.seen += at + text.len();
+    }
+
+    /// Everything that has shown.
+    pub fn shown(&self) -> String {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How the command ends.
+    pub async fn ends(mut self) -> Option<i32> {
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        ended.expect("it ends in time").expect("it is our child").code()
+    }
+}
