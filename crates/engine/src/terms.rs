@@ -3,6 +3,7 @@
 use crate::dead_letters::LetterTerms;
 use crate::routing::RoutingTerms;
 use crate::sampling::Sampler;
+use crate::search::Encoder;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Policy;
@@ -32,6 +33,8 @@ pub struct Terms {
     pub routing: RoutingTerms,
     /// What clients are shown.
     pub exposure: Arc<exposure::Terms>,
+    /// The encoder that search goes by, where one is configured.
+    pub encoder: Option<Arc<Encoder>>,
 }
 
 /// What becomes of results.
@@ -95,6 +98,7 @@ impl Default for Terms {
             sampler: None,
             routing: RoutingTerms::default(),
             exposure: Arc::default(),
+            encoder: None,
         }
     }
 }
