@@ -89,6 +89,7 @@ const KNOWN: &[Endpoint] = endpoints![
     tokens::create,
     tokens::revoke,
     tools::list,
+    tools::search,
     tools::show,
     calls::call,
     registry::show,

@@ -1,6 +1,7 @@
 //! `toolbooth tools`: what the servers offer.
 
 mod filter;
+mod search;
 
 use super::in_runtime;
 use crate::arguments::Global;
@@ -36,6 +37,8 @@ enum Action {
     List(Box<Filter>),
     /// Show one tool, its arguments and how to call it.
     Show { name: String },
+    /// Find the tools that do what you want.
+    Search(search::Search),
 }
 
 /// Runs `toolbooth tools`.
@@ -45,6 +48,7 @@ pub fn run(global: &Global, what: ToolsArguments) -> Outcome {
         let outcome = match what.action.unwrap_or(Action::List(Box::new(what.filter))) {
             Action::List(filter) => list(&reach, global, &filter).await,
             Action::Show { name } => show(&reach, global, &name).await,
+            Action::Search(search) => search::run(&reach, global, &search).await,
         };
         reach.close().await;
         outcome

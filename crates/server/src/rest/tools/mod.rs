@@ -1,10 +1,12 @@
 //! Tools over REST.
 
 mod query;
+mod search;
 mod view;
 mod weighing;
 
 pub use query::{Detail, Narrowing};
+pub use search::{__path_search, search};
 pub use view::{ToolView, view};
 pub use weighing::weighed;
 
