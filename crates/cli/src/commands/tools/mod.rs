@@ -6,6 +6,7 @@ mod lint;
 mod stats;
 
 pub use filter::Filter;
+mod search;
 
 use super::in_runtime;
 use crate::arguments::Global;
@@ -56,6 +57,8 @@ enum Action {
         #[arg(required = true)]
         name: Vec<String>,
     },
+    /// Find the tools that do what you want.
+    Search(search::Search),
 }
 
 /// Runs `toolbooth tools`.
@@ -78,6 +81,7 @@ pub async fn within(reach: &Reach, global: &Global, what: ToolsArguments) -> Out
     match what.action.unwrap_or(Action::List(Box::new(what.filter))) {
         Action::List(filter) => list(reach, global, &filter).await,
         Action::Show { name } => show(reach, global, &name).await,
+        Action::Search(search) => search::run(reach, global, &search).await,
         Action::Stats(what) => stats::run(reach, global, &what).await,
         Action::Lint(arguments) if lint::is_offline(&arguments) => lint::files(global, &arguments),
         Action::Lint(arguments) => lint::lint(reach, global, &arguments).await,
