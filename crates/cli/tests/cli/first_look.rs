@@ -179,6 +179,7 @@ fn help_is_short() {
               files         Upload files, list, fetch and remove them
               events        Show what happened lately, or follow what happens
               audit         Show and check the record of calls and decisions
+              exposure      Say what a client is shown of the tools, and why
               config        Check, show, explain or import configuration
               manifest      Check tool manifests, list what they say, print their schema
               reload        Make the running gateway read its configuration again
