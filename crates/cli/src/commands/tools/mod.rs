@@ -102,13 +102,14 @@ async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         render::complain(&absent);
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["TOOL", "QUALITY", "TOKENS", "DESCRIPTION"]).numbers(2);
+    // Most have a good one; it is shown to those who ask for it.
+    let by_quality = filter.sort.as_deref().is_some_and(|sort| sort.trim_start_matches('-') == "quality");
+    let (column, key) = if by_quality { ("QUALITY", "quality") } else { ("TOKENS", "token_cost") };
+    let mut table = Table::new(&["TOOL", column, "DESCRIPTION"]).numbers(1);
     for tool in &tools {
         let text = |key: &str| tool[key].as_str().unwrap_or_default();
-        let quality = format!("{:>7}", tool["quality"].as_u64().unwrap_or_default());
-        let quality = Cell::toned(&quality, Tone::Dim);
-        let cost = tool["token_cost"].as_u64().map(|tokens| tokens.to_string()).unwrap_or_default();
-        table.row([Cell::toned(text("name"), Tone::Strong), quality, cost.into(), text("description").into()]);
+        let number = tool[key].as_u64().map(|number| number.to_string()).unwrap_or_default();
+        table.row([Cell::toned(text("name"), Tone::Strong), number.into(), text("description").into()]);
     }
     render::print(&table.draw(Paint::stdout()));
     if more.is_some() {
