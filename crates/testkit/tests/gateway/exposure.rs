@@ -250,7 +250,12 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
         assert!(told.text().contains(r#"]: {"name":"srv_read_mailbox","#), "in full: {}", told.text());
         let told = client.call("mcp_tool_search", json!({ "query": "srv_tool_0123" })).await;
         let first = &told.result()["_meta"]["toolbooth/search"]["hits"][0];
-        assert_eq!((&first["name"], &first["score"]), (&json!("srv_tool_0123"), &json!(1.0)), "{}", told.text());
+        assert_eq!(
+            (&first["name"], &first["score"]),
+            (&json!("srv_tool_0123"), &json!(1.0)),
+            "{}",
+            told.text()
+        );
         let told = client.call("mcp_tool_search", json!({ "regex": "mail(box", "query": "mail" })).await;
         assert!(told.is_error() && told.text().contains("at character"), "{}", told.answer);
         for blank in [json!({}), json!({ "query": "  " })] {
@@ -306,7 +311,8 @@ async fn three_searches_cost_little_of_what_everything_costs() {
     costs.sort_unstable();
     let mean = costs.iter().sum::<u64>() / costs.len() as u64;
     let p95 = costs[costs.len() * 95 / 100];
-    let (full, search) = (weights["tokens"]["full"].as_u64().unwrap(), weights["tokens"]["search"].as_u64().unwrap());
+    let (full, search) =
+        (weights["tokens"]["full"].as_u64().unwrap(), weights["tokens"]["search"].as_u64().unwrap());
     let saved = 100.0 - 100.0 * (search + 3 * mean) as f64 / full as f64;
     eprintln!("{} tools, {full} in full, {search} by search", weights["tools"]);
     eprintln!("answers: {mean} tokens, p95 {p95}; three searches save {saved:.1} %");
