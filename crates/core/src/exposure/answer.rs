@@ -42,7 +42,13 @@ pub fn search_answer(hits: &[AnswerHit<'_>], notes: &[String], budget: u32) -> S
         return SearchAnswer { text: written(&names, &notes), has_definition: false };
     };
     let text = written(&lines, &notes);
-    // In full it needs no signature beside.
+    // In full it needs no signature beside, and most who have it need less of the others.
+    for (line_of, hit) in lines.iter_mut().zip(hits) {
+        let shorter = line(hit, DETAILS[1]);
+        if shorter.len() < line_of.len() {
+            *line_of = shorter;
+        }
+    }
     lines[0] =
         format!("Best match [{}, {:.2}]: {}", best.tool.server.name, best.score, core_definition(best.tool));
     let in_full = written(&lines, &notes);
