@@ -19,6 +19,7 @@ pub mod health;
 pub mod held;
 pub mod json;
 pub mod manifest;
+pub mod name_map;
 pub mod names;
 pub mod outcome;
 pub mod percent;

@@ -1,12 +1,12 @@
 //! What the gateway remembers of people's decisions, at hand for every call: open plans, consents,
 //! accepted definitions. The store has it all; this is its reflection, loaded at start and kept true.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use toolbooth_core::call::{Change, Consented, Licence, Permitted, Situation};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin};
+use toolbooth_core::name_map::NameMap;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::{Plan, PlanState};
 use toolbooth_store::{Store, StoreError};
@@ -25,8 +25,8 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 struct Inner {
     plans: Vec<Plan>,
-    consents: HashMap<String, Vec<Consent>>,
-    pins: HashMap<ServerName, HashMap<Arc<str>, [u8; 32]>>,
+    consents: NameMap<String, Vec<Consent>>,
+    pins: NameMap<ServerName, NameMap<Arc<str>, [u8; 32]>>,
 }
 
 impl Memory {

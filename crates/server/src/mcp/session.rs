@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::json::RawJson;
+use toolbooth_core::name_map::NameMap;
 use toolbooth_wire::{Id, Revision, RpcError};
 
 /// A session that nobody has used for this long is forgotten.
@@ -26,7 +27,7 @@ pub struct Session {
     /// The revision agreed on.
     pub revision: Revision,
     facts: arc_swap::ArcSwap<ClientFacts>,
-    calls: Mutex<HashMap<Id, Cancel>>,
+    calls: Mutex<NameMap<Id, Cancel>>,
     questions: Mutex<HashMap<u64, oneshot::Sender<Result<RawJson, RpcError>>>>,
     next_question: AtomicU64,
     /// Lives as long as the client's own stream may.
@@ -196,7 +197,7 @@ impl Session {
 /// All sessions.
 #[derive(Debug)]
 pub struct Sessions {
-    open: RwLock<HashMap<Arc<str>, Arc<Session>>>,
+    open: RwLock<NameMap<Arc<str>, Arc<Session>>>,
     limit: usize,
 }
 
