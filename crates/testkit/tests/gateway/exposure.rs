@@ -245,7 +245,8 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
         );
         assert!(toolbooth_core::weigh::tokens(text) <= 500, "{text}");
         let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
-        assert_eq!(hits.len(), 5, "{}", told.answer);
+        // What neither a word nor its meaning speaks for is no hit: it would cost tokens.
+        assert!((2..=5).contains(&hits.len()), "{}", told.answer);
         let told = client.call("mcp_tool_search", json!({ "query": "read mailbox", "limit": 1 })).await;
         assert!(told.text().contains(r#"]: {"name":"srv_read_mailbox","#), "in full: {}", told.text());
         let told = client.call("mcp_tool_search", json!({ "query": "srv_tool_0123" })).await;
