@@ -76,7 +76,7 @@ fn a_name_in_any_spelling_is_found_first() {
         println!("skipped: the catalogues of real servers are not here");
     }
     // Every tool of ours; of the real ones enough for a build without optimisation.
-    for (parts, step) in [(few(), 1), (real.unwrap_or_default(), 23)] {
+    for (parts, step) in [(few(), 1), (real.unwrap_or_default(), 499)] {
         let catalog = Catalog::new(1, parts);
         for tool in catalog.tools(&owner).step_by(step) {
             for form in forms(tool) {

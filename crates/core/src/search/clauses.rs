@@ -58,10 +58,17 @@ mod tests {
         let cases = [
             ("send an email", ""),
             (
-                "find the weather in Rome and then book a flight",
-                "find the weather in Rome|then book a flight",
+                "search and replace text in the file and in all of its copies",
+                "search and replace text in the file|in all of its copies",
             ),
-            ("Read the report. Save it as a PDF, please", "Read the report|Save it as a PDF"),
+            (
+                "find the weather in Rome for me today and then book a cheap flight",
+                "find the weather in Rome for me today|then book a cheap flight",
+            ),
+            (
+                "Read the report of last week. Save it as a PDF to my folder, please",
+                "Read the report of last week|Save it as a PDF to my folder",
+            ),
             ("search and replace text", ""),
         ];
         for (text, expected) in cases {
