@@ -209,11 +209,14 @@ impl CatalogKeeper {
 
     /// Takes what a server lists: at once if clients know nothing of it yet, else when it has come to rest.
     fn heard(&mut self, part: ServerCatalog, record: Option<DiscoveryRecord>, engine: &Engine) {
-        if self.base.get(&part.entry.name).is_some_and(|known| known.entry == part.entry) {
-            return self.held_back.hold(part, record);
+        let known = self.base.get(&part.entry.name).filter(|known| known.entry == part.entry);
+        match known {
+            // Calls must be judged by what the server says now, not by what it said before.
+            Some(known) if is_urgent(known, &part, engine) => self.cause = SurfaceCause::Changed,
+            Some(_) => return self.held_back.hold(part, record),
+            None => self.cause = SurfaceCause::Discovered,
         }
         remember(engine, record);
-        self.cause = SurfaceCause::Discovered;
         self.base.insert(part.entry.name.clone(), Arc::new(part));
     }
 
@@ -302,6 +305,23 @@ impl CatalogKeeper {
             engine.announce(Change::List(kind));
         }
     }
+}
+
+/// Whether somebody relies on a tool that is another now, or that hides something.
+fn is_urgent(known: &ServerCatalog, part: &ServerCatalog, engine: &Engine) -> bool {
+    let before = |tool: &Tool| {
+        let index = known.tools.binary_search_by(|known| known.name.cmp(&tool.name)).ok()?;
+        known.tools.get(index)
+    };
+    let is_another = |tool: &&Arc<Tool>| {
+        before(tool).is_some_and(|before| {
+            before.definition != tool.definition
+                && engine.memory().is_used(tool)
+                && before.digest() != tool.digest()
+        })
+    };
+    part.tools.iter().any(|tool| is_another(&tool))
+        || part.quarantined.iter().any(|apart| before(&apart.tool).is_some())
 }
 
 /// Whether two sets of parts mean the same, beyond what lists show.

@@ -99,10 +99,7 @@ impl Memory {
 
     /// Accepts a tool as it is when it is used for the first time; the pin to save, if it was.
     pub(crate) fn first_use(&self, tool: &Tool) -> Option<Pin> {
-        let known = |inner: &Inner| {
-            inner.pins.get(&tool.server.name).is_some_and(|pins| pins.contains_key(&tool.name))
-        };
-        if known(&self.read()) {
+        if self.is_used(tool) {
             return None;
         }
         self.accept(tool);
@@ -113,6 +110,11 @@ impl Memory {
     pub(crate) fn accept(&self, tool: &Tool) {
         let mut inner = self.write();
         inner.pins.entry(tool.server.name.clone()).or_default().insert(tool.name.clone(), *tool.digest());
+    }
+
+    /// Whether some definition of a tool was accepted: it was used before.
+    pub(crate) fn is_used(&self, tool: &Tool) -> bool {
+        self.read().pins.get(&tool.server.name).is_some_and(|pins| pins.contains_key(&tool.name))
     }
 
     /// The definition that was accepted, where another one is there now.

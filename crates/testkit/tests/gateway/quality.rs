@@ -273,6 +273,27 @@ async fn a_blocked_change_is_refused_until_somebody_accepts_it_as_it_is() {
     assert_eq!(scene.call("up_take").await.0, 200);
 }
 
+/// A list may wait until a server has come to rest; the judgement of a call may not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_call_after_a_change_is_judged_by_what_the_server_says_now() {
+    let upstream = Upstream::start(Era::Modern).await;
+    upstream.list(Changing::tools("Takes anything."));
+    let settings = json!({ "policy": { "on_change": "block", "consent": "client" } });
+    let home = Home::with_settings(settings, &[("up", upstream.entry())]);
+    let call = || run(&home, &["call", "up_take"], None);
+    assert!(call().status.success());
+    assert!(call().status.success(), "it is known from the store now");
+    upstream.list(Changing::tools("Takes everything."));
+    let refused = call();
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    upstream.list(Changing::tools("Takes anything."));
+    assert!(call().status.success(), "as it was accepted");
+    upstream.list(Changing::tools("Takes anything.\u{200b}"));
+    let unknown = call();
+    assert!(said(&unknown).contains("it is in quarantine"), "{}", said(&unknown));
+    assert_eq!(upstream.seen("tools/call").len(), 3);
+}
+
 #[tokio::test]
 async fn an_allowed_change_holds_nobody_up_and_is_told_all_the_same() {
     let scene = Changing::under("allow").await;
@@ -303,7 +324,7 @@ async fn tools_are_scored_wherever_they_are_shown() {
         "-5  undescribed-argument",
         "-10  no-required",
         "100  up_good_one",
-        "2 tools, 1 do not pass (at least 50 of 100",
+        "2 tools, 1 does not pass (at least 50 of 100",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }

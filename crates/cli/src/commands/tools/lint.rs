@@ -217,9 +217,12 @@ fn draw(tools: &[Value], mark: u8, failing: usize, paint: Paint) -> String {
     out.push_str(&match (tools.len(), failing) {
         (0, _) => "No tool matches.\n".to_owned(),
         (_, 0) => format!("\n{all}, all pass (at least {mark} of 100).\n"),
-        (_, failing) => format!(
-            "\n{all}, {failing} do not pass (at least {mark} of 100, a description, nothing hidden).\n"
-        ),
+        (_, failing) => {
+            let verb = if failing == 1 { "does" } else { "do" };
+            format!(
+                "\n{all}, {failing} {verb} not pass (at least {mark} of 100, a description, nothing hidden).\n"
+            )
+        }
     });
     out
 }
