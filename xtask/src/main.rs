@@ -28,6 +28,7 @@ usage: cargo xtask TASK
   kills         kill the gateway at random moments and check what was promised [COUNT, 200]
   bench         what a call costs, against nginx [--quick] [--full] [--rows 1,2] [--report-only]
   tokens        what catalogues cost a model in full, as summaries and through search CATALOGUE...
+  search-eval   how good and how fast tool search is [FOLDER] [--runs FOLDER]
   vocabulary    pack a tokenizer's vocabulary for the binary FILE.tiktoken
   fmt           format the code";
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Some("kills") => kills::run(&root(), arguments).map(done),
         Some("bench") => bench::run(&root(), arguments).map(done),
         Some("tokens") => tokens::run(arguments).map(done),
+        Some("search-eval") => search_eval(&root(), arguments).map(done),
         Some("vocabulary") => vocabulary::run(&root(), arguments).map(done),
         Some("fmt") => format(&root()).map(done),
         Some("help" | "--help" | "-h") => {
@@ -77,6 +79,15 @@ fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
+}
+
+/// Search is measured as it is released: its times are part of the goals.
+fn search_eval(root: &Path, arguments: impl Iterator<Item = String>) -> Result<()> {
+    let run =
+        ["run", "--quiet", "--release", "--package", "toolbooth-core", "--example", "search-eval", "--"];
+    let status = cargo(root).args(run).args(arguments).status()?;
+    anyhow::ensure!(status.success(), "the evaluation of search ended with {status}");
+    Ok(())
 }
 
 fn format(root: &Path) -> Result<()> {

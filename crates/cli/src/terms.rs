@@ -15,8 +15,9 @@ use toolbooth_core::result::Budget;
 use toolbooth_core::retry::{Jitter, RetryTerms};
 use toolbooth_core::sampling::{self, SamplingTerms};
 use toolbooth_engine::{
-    Assistant, Audited, Inspecting, LetterTerms, ResultTerms, RoutingTerms, Sampler, Terms,
+    Assistant, Audited, Encoder, Inspecting, LetterTerms, ResultTerms, RoutingTerms, Sampler, Terms,
 };
+use toolbooth_upstream::embeddings::Embeddings;
 use toolbooth_upstream::llm::Llm;
 
 /// The terms that the settings name.
@@ -71,6 +72,7 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
         sampler: sampler(settings)?,
         routing: routing(settings)?,
         min_quality: settings.lint.min_score,
+        encoder: encoder(settings)?,
         exposure: Arc::new(exposure(settings)?),
     })
 }
@@ -103,6 +105,20 @@ fn exposure(settings: &Settings) -> Result<exposure::Terms, Problem> {
     terms.tool_tokens = told.tool_tokens;
     terms.answer_tokens = settings.search.answer_tokens;
     Ok(terms.keyed())
+}
+
+/// The encoder that search goes by, where one is configured.
+fn encoder(settings: &Settings) -> Result<Option<Arc<Encoder>>, Problem> {
+    let Some(embeddings) = &settings.search.embeddings else { return Ok(None) };
+    let (Some(url), Some(model)) = (&embeddings.url, &embeddings.model) else { return Ok(None) };
+    let endpoint =
+        Embeddings::new(url.expose(), model, embeddings.key.as_ref()).map_err(|error| Problem {
+            code: "config.bad-embeddings",
+            blame: Blame::Gateway,
+            message: error.to_string(),
+            hint: Some("search works without it; `search.embeddings` only adds to it".into()),
+        })?;
+    Ok(Some(Encoder::new(endpoint)))
 }
 
 /// How calls are routed, tried again and bounded.

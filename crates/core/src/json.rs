@@ -153,6 +153,21 @@ impl RawJson {
         found
     }
 
+    /// Whether an object has a member of this name, whatever its value.
+    pub fn has(&self, key: &str) -> bool {
+        let mut cursor = Cursor::new(&self.0, 0);
+        let mut found = false;
+        if cursor.kind() == Kind::Object {
+            let visit = |cursor: &mut Cursor<'_>, name: Cow<'_, str>| {
+                found |= name == key;
+                cursor.skip();
+                Ok::<(), std::convert::Infallible>(())
+            };
+            let Ok(()) = cursor.members(visit);
+        }
+        found
+    }
+
     /// Shares a part of this value that is a value itself, as a [`pick`](Self::pick) or a cursor finds it.
     pub fn share(&self, part: &str) -> Self {
         Self(self.0.slice_ref(part))
@@ -475,6 +490,7 @@ mod tests {
         assert_eq!(value.member("a").expect("a").as_str(), "12345678901234567890123");
         assert_eq!(value.member("k").expect("k").as_str(), r#""\u00e9""#);
         assert_eq!(value.member("missing"), None);
+        assert!(value.has("k") && !value.has("missing") && json(r#"{"a":null}"#).has("a"));
     }
 
     #[test]

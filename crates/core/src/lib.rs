@@ -22,6 +22,7 @@ pub mod held;
 pub mod json;
 pub mod lint;
 pub mod manifest;
+pub mod name_map;
 pub mod names;
 pub mod outcome;
 pub mod percent;

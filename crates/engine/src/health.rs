@@ -6,8 +6,7 @@
 use crate::answer::Answer;
 use crate::clock::now_ms;
 use crate::engine::Engine;
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::health::{Ending, HealthView, SHARED, Sample, Sliced, Subject, Window};
+use toolbooth_core::name_map::{NameHasher, NameMap};
 use toolbooth_store::{HealthRow, MAX_HEALTH_BATCH, Store, StoreError};
 
 const SHARDS: usize = 16;
@@ -45,7 +45,7 @@ struct Watched {
 }
 
 /// Windows by server and name; a provider's server is empty.
-type Shard = HashMap<Box<str>, HashMap<Box<str>, Watched>>;
+type Shard = NameMap<Box<str>, NameMap<Box<str>, Watched>>;
 
 /// How calls ended lately, by tool and by provider.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ pub struct Health {
 
 #[derive(Debug, Default)]
 struct Shards {
-    hasher: RandomState,
+    hasher: NameHasher,
     shards: [Mutex<Shard>; SHARDS],
 }
 
@@ -75,7 +75,7 @@ impl Shards {
             watched.is_new = true;
             return;
         }
-        if shard.values().map(HashMap::len).sum::<usize>() >= MAX_OF_SHARD {
+        if shard.values().map(NameMap::len).sum::<usize>() >= MAX_OF_SHARD {
             return;
         }
         let watched = shard.entry(server.into()).or_default().entry(name.into()).or_default();
@@ -91,7 +91,7 @@ impl Shards {
     fn restore(&self, row: HealthRow) {
         let Some(window) = Window::from_text(&row.window) else { return };
         let mut shard = self.of(&row.name);
-        if shard.values().map(HashMap::len).sum::<usize>() < MAX_OF_SHARD {
+        if shard.values().map(NameMap::len).sum::<usize>() < MAX_OF_SHARD {
             let names = shard.entry(row.server.into()).or_default();
             names.entry(row.name.into()).or_insert(Watched { window, is_new: false });
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, RwLock};
 use toolbooth_core::call::{Change, Consented, Licence, Permitted, Situation};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::consent::{Consent, ConsentQuery, MAX_PINNED_BYTES, Pin, Release};
+use toolbooth_core::name_map::NameMap;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::plan::{Plan, PlanState};
 use toolbooth_store::{Store, StoreError};
@@ -25,8 +26,8 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 struct Inner {
     plans: Vec<Plan>,
-    consents: HashMap<String, Vec<Consent>>,
-    pins: HashMap<ServerName, HashMap<Arc<str>, [u8; 32]>>,
+    consents: NameMap<String, Vec<Consent>>,
+    pins: NameMap<ServerName, NameMap<Arc<str>, [u8; 32]>>,
     releases: HashMap<(ServerName, String), [u8; 32]>,
 }
 

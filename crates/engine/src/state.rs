@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::json::RawJson;
@@ -34,20 +34,30 @@ struct Payload {
     nonce: String,
 }
 
-/// What a state is bound to: it opens for nobody else and on no other request.
+/// What a state is bound to: it opens for nobody else and on no other request. Hardly any request has a state, so
+/// nothing is worked out before one is sealed or opened.
 #[derive(Debug, Clone)]
-pub struct Binding(Vec<u8>);
+pub struct Binding {
+    user: Arc<str>,
+    method: &'static str,
+    name: Box<str>,
+    arguments: Option<RawJson>,
+}
 
 impl Binding {
     /// Binds to a caller, a method, a name and the arguments.
-    pub fn new(caller: &Caller, method: &str, name: &str, arguments: Option<&RawJson>) -> Self {
-        let digest = Sha256::digest(arguments.map_or(&b""[..], RawJson::as_bytes));
+    pub fn new(caller: &Caller, method: &'static str, name: &str, arguments: Option<&RawJson>) -> Self {
+        Self { user: caller.user.clone(), method, name: name.into(), arguments: arguments.cloned() }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        let digest = Sha256::digest(self.arguments.as_ref().map_or(&b""[..], RawJson::as_bytes));
         let mut bound = Vec::with_capacity(128);
-        for part in [caller.user.as_bytes(), method.as_bytes(), name.as_bytes(), &digest] {
+        for part in [self.user.as_bytes(), self.method.as_bytes(), self.name.as_bytes(), &digest] {
             bound.extend_from_slice(&(part.len() as u64).to_le_bytes());
             bound.extend_from_slice(part);
         }
-        Self(bound)
+        bound
     }
 }
 
@@ -74,12 +84,12 @@ impl States {
             expires_ms: now_ms() + lifetime,
             nonce: nonce.iter().map(|byte| format!("{byte:02x}")).collect(),
         };
-        self.sealer.seal(&serde_json::to_vec(&payload).ok()?, &binding.0)
+        self.sealer.seal(&serde_json::to_vec(&payload).ok()?, &binding.text())
     }
 
     /// Opens a state, once. `None`: altered, foreign, of another request, too old, or used before.
     pub fn open(&self, state: &str, binding: &Binding) -> Option<Meaning> {
-        let payload: Payload = serde_json::from_slice(&self.sealer.open(state, &binding.0)?).ok()?;
+        let payload: Payload = serde_json::from_slice(&self.sealer.open(state, &binding.text())?).ok()?;
         let now = now_ms();
         if payload.expires_ms < now {
             return None;

@@ -3,6 +3,7 @@
 use crate::dead_letters::LetterTerms;
 use crate::routing::RoutingTerms;
 use crate::sampling::Sampler;
+use crate::search::Encoder;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Policy;
@@ -34,6 +35,8 @@ pub struct Terms {
     pub min_quality: u8,
     /// What clients are shown.
     pub exposure: Arc<exposure::Terms>,
+    /// The encoder that search goes by, where one is configured.
+    pub encoder: Option<Arc<Encoder>>,
 }
 
 /// What becomes of results.
@@ -98,6 +101,7 @@ impl Default for Terms {
             routing: RoutingTerms::default(),
             min_quality: toolbooth_core::lint::PASS_MARK,
             exposure: Arc::default(),
+            encoder: None,
         }
     }
 }

@@ -1,14 +1,51 @@
-//! What a door answers with: ready pieces, a result passed on unread, or a stream of events.
+//! What a door answers with: ready pieces, a result passed on unread, or a stream of events. And what it is asked with.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 type BoxStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// Why a request has no body that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ungathered {
+    /// It is over the limit.
+    TooLong,
+    /// It broke off.
+    BrokenOff,
+}
+
+/// The whole body of a request. Most come in one piece, which is taken as it is.
+pub async fn gather<B>(mut body: B, limit: usize) -> Result<Bytes, Ungathered>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Ungathered::BrokenOff)?.into_data() else { continue };
+        if first.len().max(all.len()) + data.len() > limit {
+            return Err(Ungathered::TooLong);
+        }
+        if first.is_empty() {
+            first = data;
+        } else {
+            if all.is_empty() {
+                all.extend_from_slice(&first);
+            }
+            all.extend_from_slice(&data);
+        }
+        if body.is_end_stream() {
+            break;
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
 
 /// A response body.
 pub enum Body {
@@ -86,5 +123,32 @@ impl HttpBody for Body {
             Self::Stream { .. } => SizeHint::default(),
             Self::Rest(body) => body.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::StreamBody;
+
+    #[tokio::test]
+    async fn a_body_is_gathered_up_to_its_limit() {
+        let cases: [(&[&'static str], Result<&'static str, Ungathered>); 6] = [
+            (&[], Ok("")),
+            (&["hello"], Ok("hello")),
+            (&["he", "", "llo"], Ok("hello")),
+            (&["", "hello"], Ok("hello")),
+            (&["hello!"], Err(Ungathered::TooLong)),
+            (&["he", "ll", "o!"], Err(Ungathered::TooLong)),
+        ];
+        for (pieces, expected) in cases {
+            let frames: Vec<io::Result<Frame<Bytes>>> =
+                pieces.iter().map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes())))).collect();
+            let body = StreamBody::new(futures_util::stream::iter(frames));
+            assert_eq!(gather(body, 5).await, expected.map(Bytes::from), "{pieces:?}");
+        }
+        let broken =
+            StreamBody::new(futures_util::stream::iter([Err::<Frame<Bytes>, _>(io::Error::other("gone"))]));
+        assert_eq!(gather(broken, 5).await, Err(Ungathered::BrokenOff));
     }
 }

@@ -154,10 +154,11 @@ async fn converse(stream: TcpStream, doors: Doors, stop: CancellationToken) {
         let doors = doors.clone();
         async move { Ok::<_, Infallible>(answer(doors, request).await) }
     });
+    // A request has a hundred headers at most. That is what hyper takes unasked; told the same number, it would fill
+    // two tables of that size for every request.
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
-        .max_headers(100)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     // A token of its own: every look at a shared one would take a lock that all threads take.

@@ -85,7 +85,7 @@ async fn serve(mut stream: TcpStream, manners: Arc<Mutex<VecDeque<Manner>>>, see
 }
 
 /// Reads one request.
-async fn read(stream: &mut TcpStream) -> Option<Value> {
+pub(crate) async fn read(stream: &mut TcpStream) -> Option<Value> {
     let mut text = Vec::new();
     let head = loop {
         if let Some(at) = text.windows(4).position(|part| part == b"\r\n\r\n") {

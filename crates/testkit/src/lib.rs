@@ -1,5 +1,6 @@
 //! Fake servers of every temper, for tests only; nothing here ships.
 
 pub mod chat;
+pub mod encoder;
 pub mod fixture;
 pub mod world;

@@ -88,6 +88,8 @@ mod samples;
 mod sampling;
 #[path = "gateway/scene.rs"]
 mod scene;
+#[path = "gateway/search.rs"]
+mod search;
 #[path = "gateway/spoofing.rs"]
 mod spoofing;
 #[path = "gateway/stats.rs"]

@@ -2,9 +2,8 @@
 
 use crate::codes::{INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION};
 use crate::era::{Era, Revision};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::borrow::Cow;
+use toolbooth_core::cursor::{Cursor, Kind};
 use toolbooth_core::json::{Edit, Member, ObjectWriter, RawJson, edit_object};
 
 /// The protocol version of a request.
@@ -49,39 +48,31 @@ pub struct RequestMeta {
 impl RequestMeta {
     /// Reads the `_meta` of a request's parameters; absent reads as empty.
     pub fn of(params: Option<&RawJson>) -> Result<Self, RpcError> {
-        #[derive(Deserialize)]
-        struct Params<'a> {
-            #[serde(borrow, rename = "_meta", default)]
-            meta: Option<&'a RawValue>,
-        }
         let Some(params) = params else { return Ok(Self::default()) };
         // Most legacy requests carry none: one search over the text settles them.
         if memchr::memmem::find(params.as_bytes(), b"_meta").is_none() && !params.as_str().contains('\\') {
             return Ok(Self::default());
         }
-        let found: Params<'_> = params
-            .read()
-            .map_err(|error| RpcError::new(INVALID_PARAMS, format!("Invalid params: {error}")))?;
-        match found.meta {
-            None => Ok(Self::default()),
-            Some(meta) => Self::read(&params.part(meta)),
+        match params.pick(["_meta"]) {
+            [None] => Ok(Self::default()),
+            [Some(meta)] => Self::read(&params.share(meta)),
         }
     }
 
     /// Reads a `_meta` object.
     pub fn read(meta: &RawJson) -> Result<Self, RpcError> {
         let wrong = |what: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: `_meta` {what}"));
-        let members = meta.members().map_err(|_| wrong("must be an object"))?;
+        let mut cursor = Cursor::new(meta.as_str(), 0);
+        if cursor.kind() != Kind::Object {
+            return Err(wrong("must be an object"));
+        }
         let mut found = Self::default();
-        for Member { key, value } in members {
-            match key.as_str() {
+        cursor.members(|cursor, key| {
+            let value = meta.share(meta.as_str().get(cursor.skip()).unwrap_or_default());
+            match &*key {
                 PROTOCOL_VERSION => {
-                    found.version = Some(
-                        value
-                            .string()
-                            .ok_or_else(|| wrong("holds a version that is no string"))?
-                            .into_owned(),
-                    );
+                    let version = value.string().ok_or_else(|| wrong("holds a version that is no string"))?;
+                    found.version = Some(version.into_owned());
                 }
                 CLIENT_CAPABILITIES => {
                     if !value.is_object() {
@@ -94,9 +85,10 @@ impl RequestMeta {
                 PROGRESS_TOKEN => found.progress_token = Some(value),
                 // A server would take it for the gateway's own word.
                 key if is_ours(key) => {}
-                _ => found.rest.push(Member { key, value }),
+                _ => found.rest.push(Member { key: key.into_owned(), value }),
             }
-        }
+            Ok(())
+        })?;
         Ok(found)
     }
 

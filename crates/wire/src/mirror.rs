@@ -66,8 +66,9 @@ pub fn check(
     expect(headers, &PROTOCOL_VERSION, "MCP-Protocol-Version", version)?;
     expect(headers, &METHOD, "Mcp-Method", method)?;
     if let Some(member) = name_member(method)
-        && let Some(name) = params.and_then(|params| params.member(member))
-        && let Some(name) = name.string()
+        && let Some(params) = params
+        && let [Some(name)] = params.pick([member])
+        && let Some(name) = params.share(name).string()
     {
         expect(headers, &NAME, "Mcp-Name", &name)?;
     }

@@ -4,6 +4,7 @@ use super::admission::ServerCatalog;
 use super::naming::Naming;
 use super::tool::Tool;
 use crate::exposure::{name_limits, shortened};
+use crate::name_map::NameMap;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +23,7 @@ pub enum Lookup<'a> {
 /// Finds tools by name.
 #[derive(Debug, Default)]
 pub struct NameIndex {
-    exposed: HashMap<Box<str>, Arc<Tool>>,
+    exposed: NameMap<Box<str>, Arc<Tool>>,
     /// Further tools of a name, each for callers of its own: looked at only where the first is not for one.
     variants: HashMap<Box<str>, Vec<Arc<Tool>>>,
     /// Other spellings; made when one is first asked for, as most clients never do.
@@ -32,7 +33,7 @@ pub struct NameIndex {
 impl NameIndex {
     /// Indexes the tools of all servers.
     pub fn of<'a>(servers: impl Iterator<Item = &'a Arc<ServerCatalog>>) -> Self {
-        let mut exposed = HashMap::new();
+        let mut exposed = NameMap::default();
         let mut variants: HashMap<Box<str>, Vec<Arc<Tool>>> = HashMap::new();
         for server in servers {
             exposed.reserve(server.tools.len());

@@ -3,7 +3,7 @@
 use super::signature::{cut, signature};
 use crate::catalog::Tool;
 use crate::json::{ObjectWriter, RawJson};
-use crate::weigh::{tokens, tokens_within};
+use crate::weigh::tokens_within;
 
 /// A tool that was found.
 #[derive(Debug, Clone, Copy)]
@@ -35,22 +35,31 @@ pub fn search_answer(hits: &[AnswerHit<'_>], notes: &[String], budget: u32) -> S
         let text = format!("No tool was found. Try other words, or `mcp_tool_list`.{notes}");
         return SearchAnswer { text, has_definition: false };
     };
-    let whole = |detail: (usize, usize)| {
-        let lines: Vec<String> = hits.iter().map(|hit| line(hit, detail)).collect();
-        format!("{}{notes}", lines.join("\n"))
+    let lines = |detail| hits.iter().map(|hit| line(hit, detail)).collect::<Vec<_>>();
+    let fits = |lines: &Vec<String>| tokens_within(&written(lines, &notes), budget).is_some();
+    let Some(mut lines) = DETAILS.into_iter().map(lines).find(fits) else {
+        let names: Vec<String> = hits.iter().map(|hit| hit.tool.exposed.to_string()).collect();
+        return SearchAnswer { text: written(&names, &notes), has_definition: false };
     };
-    let fitting =
-        DETAILS.iter().map(|detail| whole(*detail)).find(|text| tokens_within(text, budget).is_some());
-    let Some(text) = fitting else {
-        let names: Vec<&str> = hits.iter().map(|hit| &*hit.tool.exposed).collect();
-        return SearchAnswer { text: format!("{}{notes}", names.join("\n")), has_definition: false };
-    };
-    let definition = format!("\nBest match: {}", core_definition(best.tool));
-    let left = budget.saturating_sub(tokens(&text));
-    match tokens_within(&definition, left) {
-        Some(_) => SearchAnswer { text: text + &definition, has_definition: true },
+    let text = written(&lines, &notes);
+    // In full it needs no signature beside, and most who have it need less of the others.
+    for (line_of, hit) in lines.iter_mut().zip(hits) {
+        let shorter = line(hit, DETAILS[1]);
+        if shorter.len() < line_of.len() {
+            *line_of = shorter;
+        }
+    }
+    lines[0] =
+        format!("Best match [{}, {:.2}]: {}", best.tool.server.name, best.score, core_definition(best.tool));
+    let in_full = written(&lines, &notes);
+    match tokens_within(&in_full, budget) {
+        Some(_) => SearchAnswer { text: in_full, has_definition: true },
         None => SearchAnswer { text, has_definition: false },
     }
+}
+
+fn written(lines: &[String], notes: &str) -> String {
+    format!("{}{notes}", lines.join("\n"))
 }
 
 fn line(hit: &AnswerHit<'_>, (characters, optional): (usize, usize)) -> String {
@@ -102,8 +111,8 @@ mod tests {
         let answer = search_answer(&[AnswerHit { tool: &tool, score: 0.5 }], &["`git` is down".into()], 500);
         assert_eq!(
             answer.text,
-            "srv_read() [srv, 0.50] Reads a file.\nNote: `git` is down\nBest match: {\"name\":\"srv_read\",\
-             \"description\":\"Reads a file.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{}}}"
+            "Best match [srv, 0.50]: {\"name\":\"srv_read\",\"description\":\"Reads a file.\",\
+             \"inputSchema\":{\"type\":\"object\",\"properties\":{}}}\nNote: `git` is down"
         );
     }
 

@@ -83,6 +83,9 @@ impl Terms {
     }
 
     fn for_client(&self, name: &str, family: Option<&Family>) -> Option<(&str, Forced)> {
+        if self.clients.is_empty() {
+            return None;
+        }
         let own = name.to_lowercase();
         let is = |key: &str, glob: &Option<GlobMatcher>| {
             key == own

@@ -44,11 +44,11 @@ pub fn texts_of(text: &str) -> Vec<&str> {
 pub struct Standing(Vectors);
 
 impl Standing {
-    /// The vectors of an index's tools; none where any is missing or is of another width.
-    pub fn of(index: &Index, find: impl Fn(&Tool) -> Option<Arc<Vector>>) -> Option<Self> {
-        let mut tools = index.tools().map(|tool| find(tool));
+    /// The vectors of an index's tools, in their order; none where any is missing or is of another width.
+    pub fn of(mut tools: impl ExactSizeIterator<Item = Option<Arc<Vector>>>) -> Option<Self> {
+        let count = tools.len();
         let first = tools.next()??;
-        let mut vectors = Vectors::with_room(first.width(), index.len());
+        let mut vectors = Vectors::with_room(first.width(), count);
         vectors.push(Some(&first));
         for vector in tools {
             let vector = vector.filter(|vector| vector.width() == first.width())?;
@@ -70,7 +70,7 @@ pub struct Given {
 impl Likeness for Given {
     fn compare(&self, index: &Index, text: &str, out: &mut [f32]) -> bool {
         let Some(vector) = self.texts.get(text.trim()) else { return false };
-        if index.len() != out.len() {
+        if index.len() != self.tools.0.len() {
             return false;
         }
         self.tools.0.compare(&vector.wide(), vector.factor(), out);

@@ -111,6 +111,11 @@ impl Vectors {
         Self { width, bytes: Vec::with_capacity(width * count), factors: Vec::with_capacity(count) }
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.factors.len()
+    }
+
     /// Adds one; what has no direction is like nothing.
     pub(super) fn push(&mut self, vector: Option<&Vector>) {
         match vector.filter(|vector| vector.bytes.len() == self.width) {

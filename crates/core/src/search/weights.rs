@@ -47,7 +47,7 @@ pub(super) struct Weights {
 
 /// The numbers in use.
 pub(super) const WEIGHTS: Weights = Weights {
-    fields: [3.0, 1.0, 1.0, 0.5, 0.5, 0.3],
+    fields: [3.0, 1.0, 1.0, 0.5, 0.5, 0.5],
     length: [0.5, 0.3, 0.75, 0.75, 0.75, 0.75],
     usual: [3.0, 2.0, 25.0, 5.0, 30.0, 20.0],
     k1: 1.2,

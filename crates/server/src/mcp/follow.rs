@@ -1,6 +1,7 @@
 //! Following a request that is under way: what its server says goes to the client in its era.
 
 use super::Door;
+use super::cancel::Cancel;
 use super::client::Client;
 use super::translate::{self, Dress, Told};
 use bytes::Bytes;
@@ -8,7 +9,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
 use toolbooth_engine::parked::{Ongoing, Parked};
@@ -58,7 +58,7 @@ pub struct Following {
     ongoing: Option<Ongoing>,
     binding: Option<Binding>,
     progress_token: Option<RawJson>,
-    cancelled: Option<CancellationToken>,
+    cancelled: Option<Cancel>,
     messages: VecDeque<Bytes>,
     questions: Vec<(String, Question)>,
     /// What a legacy client was asked in this request.
@@ -126,8 +126,8 @@ impl Following {
     }
 
     /// Makes the request cancellable from outside; for clients without a session.
-    pub fn cancellable(mut self, token: CancellationToken) -> Self {
-        self.cancelled = Some(token);
+    pub fn cancellable(mut self, cancel: Cancel) -> Self {
+        self.cancelled = Some(cancel);
         self
     }
 
@@ -325,7 +325,7 @@ impl Drop for Following {
             // for an answer serves nobody else.
             session.withdraw(&self.asked);
         }
-        let cancelled = self.cancelled.as_ref().is_some_and(CancellationToken::is_cancelled);
+        let cancelled = self.cancelled.as_ref().is_some_and(Cancel::is_cancelled);
         // A legacy client that hangs up has not cancelled: its call is finished without it.
         if let Some(Ongoing { work, events }) = self.ongoing.take()
             && self.client.era() == Era::Legacy
@@ -340,9 +340,9 @@ impl Drop for Following {
     }
 }
 
-async fn fired(token: Option<&CancellationToken>) {
-    match token {
-        Some(token) => token.cancelled().await,
+async fn fired(cancel: Option<&Cancel>) {
+    match cancel {
+        Some(cancel) => cancel.cancelled().await,
         None => std::future::pending().await,
     }
 }

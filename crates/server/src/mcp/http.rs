@@ -8,13 +8,12 @@ use super::long;
 use super::methods::{self, Begun, Reply};
 use super::session::Session;
 use super::translate::LIST_END;
-use crate::body::Body;
+use crate::body::{Body, Ungathered, gather};
 use crate::identify::{Knock, Unidentified, in_conversation};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use std::collections::VecDeque;
 use std::io;
@@ -85,13 +84,13 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
         let error = RpcError::new(INVALID_REQUEST, "Invalid Request: Content-Type must be application/json");
         return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &error);
     }
-    let text = match Limited::new(body, door.body_limit).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
+    let text = match gather(body, door.body_limit).await {
+        Ok(text) => text,
+        Err(Ungathered::TooLong) => {
             let why = format!("Invalid Request: the body is over {} bytes", door.body_limit);
             return failure(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(INVALID_REQUEST, why));
         }
-        Err(_) => return plain(StatusCode::BAD_REQUEST),
+        Err(Ungathered::BrokenOff) => return plain(StatusCode::BAD_REQUEST),
     };
     if let Err(error) = strict::check(&text) {
         return failure(StatusCode::BAD_REQUEST, None, &error);

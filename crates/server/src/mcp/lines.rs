@@ -4,6 +4,7 @@
 //! stand for themselves.
 
 use super::Door;
+use super::cancel::Cancel;
 use super::client::{Client, modern_facts};
 use super::follow::{Final, Step};
 use super::http::{forget, heed, open_session, reply_pieces};
@@ -14,10 +15,10 @@ use super::session::Session;
 use crate::identify::Knock;
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::json::RawJson;
 use toolbooth_upstream::process::{Frame, LineReader};
@@ -38,7 +39,7 @@ struct Connection {
     /// The persona the client asked for before its first message.
     persona: OnceLock<String>,
     /// Modern requests under way, so that they can be cancelled.
-    running: Mutex<HashMap<Id, CancellationToken>>,
+    running: Mutex<HashMap<Id, Cancel>>,
 }
 
 /// Serves one connection until its client closes it.
@@ -160,9 +161,10 @@ impl Connection {
 
     fn cancelled(&self, params: Option<&RawJson>) {
         let id = params.and_then(|params| params.member("requestId")).and_then(|id| Id::from_raw(&id));
-        let token = id.and_then(|id| self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
-        if let Some(token) = token {
-            token.cancel();
+        let request =
+            id.and_then(|id| self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
+        if let Some(request) = request {
+            request.cancel();
         }
     }
 
@@ -227,11 +229,11 @@ impl Connection {
                 self.send(one_line(Bytes::from(pieces.concat()))).await;
             }
             Begun::Listen(filter) => {
-                let token = self.track(&request.id);
+                let cancel = self.track(&request.id);
                 let listening =
                     Listening::open(&self.door, &client, Shown::Socket, filter, Some(request.id.clone()))
                         .await;
-                self.listen(listening, token).await;
+                self.listen(listening, cancel.cancelled()).await;
             }
             Begun::Ongoing(following) => {
                 let mut following = *following;
@@ -259,16 +261,17 @@ impl Connection {
         }
     }
 
-    fn track(&self, id: &Id) -> CancellationToken {
-        let token = CancellationToken::new();
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), token.clone());
-        token
+    fn track(&self, id: &Id) -> Cancel {
+        let cancel = Cancel::default();
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), cancel.clone());
+        cancel
     }
 
-    async fn listen(&self, mut listening: Listening, token: CancellationToken) {
+    async fn listen(&self, mut listening: Listening, until: impl Future<Output = ()>) {
+        let mut until = pin!(until);
         loop {
             tokio::select! {
-                () = token.cancelled() => return,
+                () = &mut until => return,
                 message = listening.next() => match message {
                     Some(message) => self.send(one_line(message)).await,
                     None => return,
@@ -290,7 +293,7 @@ impl Connection {
         tasks.spawn(async move {
             let listening =
                 Listening::open(&connection.door, &client, Shown::Socket, Filter::lists(), None).await;
-            connection.listen(listening, over).await;
+            connection.listen(listening, over.cancelled()).await;
         });
     }
 }

@@ -172,7 +172,7 @@ fn check_mirrored(
 }
 
 /// Only modern clients come back with a state, so only they need a binding.
-fn bind(client: &Client, method: &str, name: &str, arguments: Option<&RawJson>) -> Option<Binding> {
+fn bind(client: &Client, method: &'static str, name: &str, arguments: Option<&RawJson>) -> Option<Binding> {
     (client.era() == Era::Modern).then(|| Binding::new(&client.caller, method, name, arguments))
 }
 

@@ -1,6 +1,7 @@
 //! MCP doors: both eras at once, over HTTP and over lines.
 
 mod batch;
+pub mod cancel;
 pub mod client;
 pub mod follow;
 pub mod http;

@@ -1,5 +1,6 @@
 //! Legacy sessions: minted by us, bound to their caller, never forwarded.
 
+use super::cancel::Cancel;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -8,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::json::RawJson;
+use toolbooth_core::name_map::NameMap;
 use toolbooth_wire::{Id, Revision, RpcError};
 
 /// A session that nobody has used for this long is forgotten.
@@ -25,7 +27,7 @@ pub struct Session {
     /// The revision agreed on.
     pub revision: Revision,
     facts: arc_swap::ArcSwap<ClientFacts>,
-    calls: Mutex<HashMap<Id, CancellationToken>>,
+    calls: Mutex<NameMap<Id, Cancel>>,
     questions: Mutex<HashMap<u64, oneshot::Sender<Result<RawJson, RpcError>>>>,
     next_question: AtomicU64,
     /// Lives as long as the client's own stream may.
@@ -100,11 +102,11 @@ impl Session {
         self.opened.elapsed().saturating_sub(Duration::from_millis(self.last_seen_ms.load(Ordering::Relaxed)))
     }
 
-    /// Notes a request as under way; the token fires when the client cancels it.
-    pub fn begin(&self, id: &Id) -> CancellationToken {
-        let token = CancellationToken::new();
-        lock(&self.calls).insert(id.clone(), token.clone());
-        token
+    /// Notes a request as under way; the word is said when the client cancels it.
+    pub fn begin(&self, id: &Id) -> Cancel {
+        let cancel = Cancel::default();
+        lock(&self.calls).insert(id.clone(), cancel.clone());
+        cancel
     }
 
     /// Notes a request as ended.
@@ -114,8 +116,8 @@ impl Session {
 
     /// Cancels a request.
     pub fn cancel(&self, id: &Id) {
-        if let Some(token) = lock(&self.calls).remove(id) {
-            token.cancel();
+        if let Some(call) = lock(&self.calls).remove(id) {
+            call.cancel();
         }
     }
 
@@ -195,7 +197,7 @@ impl Session {
 /// All sessions.
 #[derive(Debug)]
 pub struct Sessions {
-    open: RwLock<HashMap<Arc<str>, Arc<Session>>>,
+    open: RwLock<NameMap<Arc<str>, Arc<Session>>>,
     limit: usize,
 }
 

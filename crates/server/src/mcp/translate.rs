@@ -53,7 +53,7 @@ pub fn warned(result: RawJson, warnings: &[Warning]) -> RawJson {
 /// Adds what every modern result has and a server may have left out.
 fn complete_modern(result: &RawJson, method: &str) -> RawJson {
     let cacheable = method == "resources/read";
-    let has = |key: &str| result.member(key).is_some();
+    let has = |key: &str| result.has(key);
     let mut missing: Vec<u8> = Vec::new();
     if !has("resultType") {
         missing.extend_from_slice(b"\"resultType\":\"complete\"");

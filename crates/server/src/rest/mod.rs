@@ -90,6 +90,7 @@ const KNOWN: &[Endpoint] = endpoints![
     tokens::create,
     tokens::revoke,
     tools::list,
+    tools::search,
     tools::show,
     tools::diff,
     tools::accept,

@@ -49,7 +49,12 @@ async fn auto_goes_by_the_client_and_by_how_much_there_is() {
     let auto = json!({ "exposure": { "mode": "auto", "clients": { "picky": "search" } } });
     // Few enough, enough for summaries, too many.
     for (count, mode) in [(5, "full"), (120, "summary"), (1_000, "search")] {
-        let (_upstream, _home, gateway) = many(auto.clone(), count).await;
+        let (_upstream, home, gateway) = many(auto.clone(), count).await;
+        let explained = home.command("exposure").args(["explain", "--client", "somebody", "--json"]).output();
+        let explained: Value = serde_json::from_slice(&explained.unwrap().stdout).unwrap();
+        assert_eq!(explained["mode"], mode, "{explained}");
+        assert_eq!(explained["tools"], count, "{explained}");
+        assert!(explained["reason"].as_str().unwrap().contains("exposure.tool_tokens"), "{explained}");
         for era in ERAS {
             let tools = listed(&Client::called("somebody", era, gateway.address).await).await;
             let schema = &tools.iter().find(|tool| tool["name"] == "srv_tool_0003");
@@ -240,11 +245,18 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
         );
         assert!(toolbooth_core::weigh::tokens(text) <= 500, "{text}");
         let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
-        assert_eq!(hits.len(), 5, "{}", told.answer);
+        // What neither a word nor its meaning speaks for is no hit: it would cost tokens.
+        assert!((2..=5).contains(&hits.len()), "{}", told.answer);
         let told = client.call("mcp_tool_search", json!({ "query": "read mailbox", "limit": 1 })).await;
-        assert!(told.text().contains(r#"Best match: {"name":"srv_read_mailbox""#), "{}", told.text());
+        assert!(told.text().contains(r#"]: {"name":"srv_read_mailbox","#), "in full: {}", told.text());
         let told = client.call("mcp_tool_search", json!({ "query": "srv_tool_0123" })).await;
-        assert!(told.text().starts_with("srv_tool_0123("), "a name comes first: {}", told.text());
+        let first = &told.result()["_meta"]["toolbooth/search"]["hits"][0];
+        assert_eq!(
+            (&first["name"], &first["score"]),
+            (&json!("srv_tool_0123"), &json!(1.0)),
+            "{}",
+            told.text()
+        );
         let told = client.call("mcp_tool_search", json!({ "regex": "mail(box", "query": "mail" })).await;
         assert!(told.is_error() && told.text().contains("at character"), "{}", told.answer);
         for blank in [json!({}), json!({ "query": "  " })] {

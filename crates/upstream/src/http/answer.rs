@@ -1,16 +1,13 @@
 //! Reading an HTTP answer: one JSON message, a stream of events, or a long result passed on unread.
 
-use super::client::PooledConnection;
+use super::head::{AnswerHead, Kind};
+use super::inbound::Inbound;
 use super::peer::HttpPeer;
 use crate::duplex::answered_id;
 use crate::error::{Sent, UpstreamError};
 use crate::link::CallLink;
 use crate::peer::{Outbound, PeerAnswer, Reading, ResultStream};
-use ::http::Response;
-use ::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_wire::Message;
@@ -36,8 +33,8 @@ pub(super) enum Received {
 
 /// Reads one HTTP answer.
 pub(super) struct Reader {
-    body: Incoming,
-    is_events: bool,
+    body: Inbound,
+    kind: Kind,
     length: Option<u64>,
     limit: usize,
     server: Arc<str>,
@@ -47,19 +44,9 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(response: Response<Incoming>, limit: usize, server: Arc<str>) -> Self {
-        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let is_events = header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/event-stream"));
-        let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
-        Self {
-            body: response.into_body(),
-            is_events,
-            length,
-            limit,
-            server,
-            decoder: Decoder::new(limit),
-            stall: STALL,
-        }
+    pub(super) fn new(head: &AnswerHead, body: Inbound, limit: usize, server: Arc<str>) -> Self {
+        let AnswerHead { kind, length, .. } = *head;
+        Self { body, kind, length, limit, server, decoder: Decoder::new(limit), stall: STALL }
     }
 
     /// The same, with another patience for an answer that stands still.
@@ -76,19 +63,11 @@ impl Reader {
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
-        while let Some(frame) = self.body.frame().await {
-            let frame = frame.map_err(|error| UpstreamError::Lost {
-                server: self.server.to_string(),
-                reason: format!("the answer broke off: {error}"),
-                sent: Sent::Maybe,
-            })?;
-            if let Ok(data) = frame.into_data()
-                && !data.is_empty()
-            {
-                return Ok(Some(data));
-            }
-        }
-        Ok(None)
+        self.body.chunk().await.map_err(|error| UpstreamError::Lost {
+            server: self.server.to_string(),
+            reason: format!("the answer broke off: {error}"),
+            sent: Sent::Maybe,
+        })
     }
 
     /// The whole body.
@@ -103,7 +82,7 @@ impl Reader {
         if gathered.is_empty() {
             let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
             // Most answers are one chunk: no copy for those.
-            if self.body.is_end_stream() {
+            if self.body.is_ended() {
                 return Ok(first);
             }
             let expected = self.length.unwrap_or(first.len() as u64 * 2).min(self.limit as u64);
@@ -145,20 +124,14 @@ impl Reader {
         outbound: &Outbound,
         link: &CallLink,
         questions: Option<CallLink>,
-        connection: PooledConnection,
     ) -> Result<Received, UpstreamError> {
-        if self.is_events {
-            Box::pin(self.receive_events(peer, outbound, link, questions, connection)).await
-        } else {
-            self.receive_json(outbound, connection).await
+        match self.kind {
+            Kind::Events => Box::pin(self.receive_events(peer, outbound, link, questions)).await,
+            Kind::Other => self.receive_json(outbound).await,
         }
     }
 
-    async fn receive_json(
-        mut self,
-        outbound: &Outbound,
-        connection: PooledConnection,
-    ) -> Result<Received, UpstreamError> {
+    async fn receive_json(mut self, outbound: &Outbound) -> Result<Received, UpstreamError> {
         if self.length.is_some_and(|length| length > self.limit as u64) {
             return Err(self.too_large());
         }
@@ -172,7 +145,7 @@ impl Reader {
                 match look(&start) {
                     // Under another id it is no answer to this; the whole of it will tell.
                     Head::Streamable { offset } if answered_id(&start[..=offset]) == Some(outbound.id) => {
-                        let stream = self.stream(start, offset, connection);
+                        let stream = self.stream(start, offset);
                         return Ok(Received::Answer(PeerAnswer::Stream(stream)));
                     }
                     Head::Streamable { .. } | Head::Gather => break,
@@ -185,7 +158,6 @@ impl Reader {
             gathered = BytesMut::from(start);
         }
         let text = self.gather_after(gathered).await?;
-        connection.give_back();
         match Message::parse(&text) {
             // An error may come without an id, when the server could not read ours.
             Ok(Message::Response(response))
@@ -199,23 +171,28 @@ impl Reader {
         }
     }
 
-    fn stream(self, start: Bytes, offset: usize, connection: PooledConnection) -> ResultStream {
+    fn stream(self, start: Bytes, offset: usize) -> ResultStream {
         let length = self.length.map(|length| length - offset as u64);
-        let left = self.length.map(|length| length.saturating_sub(start.len() as u64));
         let first = start.slice(offset..);
-        let mut passing = Passing { reader: self, connection: Some(connection), left };
-        passing.came(0);
-        let body = futures_util::stream::unfold((Some(first), passing), |(first, mut passing)| async move {
+        let body = futures_util::stream::unfold((Some(first), Some(self)), |(first, reader)| async move {
             if let Some(first) = first {
-                return Some((Ok(first), (None, passing)));
+                return Some((Ok(first), (None, reader)));
             }
-            if passing.left == Some(0) {
-                return None;
+            let mut reader = reader?;
+            match reader.passed_on().await {
+                Ok(chunk) => Some((Ok(chunk?), (None, Some(reader)))),
+                Err(error) => Some((Err(error), (None, None))),
             }
-            let chunk = passing.next().await?;
-            Some((chunk, (None, passing)))
         });
         ResultStream { length, body: Box::pin(body) }
+    }
+
+    /// The next piece of a long answer, which must not stand still for long.
+    async fn passed_on(&mut self) -> Result<Option<Bytes>, UpstreamError> {
+        let chunk = tokio::time::timeout(self.stall, self.chunk()).await;
+        chunk.unwrap_or_else(|_| {
+            Err(UpstreamError::Timeout { server: self.server.to_string(), after: self.stall })
+        })
     }
 
     async fn receive_events(
@@ -224,9 +201,7 @@ impl Reader {
         outbound: &Outbound,
         link: &CallLink,
         questions: Option<CallLink>,
-        connection: PooledConnection,
     ) -> Result<Received, UpstreamError> {
-        let mut connection = Some(connection);
         let mut resumptions = 0;
         loop {
             while let Some(message) = self.next_message().await? {
@@ -235,13 +210,7 @@ impl Reader {
                         if response.id.as_ref().is_some_and(|id| id.is(outbound.id)) =>
                     {
                         // A stream that ended with its answer leaves the connection free for the next call.
-                        if let Ok(None) = tokio::time::timeout(Duration::from_millis(5), self.chunk())
-                            .await
-                            .unwrap_or(Ok(Some(Bytes::new())))
-                            && let Some(connection) = connection.take()
-                        {
-                            connection.give_back();
-                        }
+                        let _ = tokio::time::timeout(Duration::from_millis(5), self.chunk()).await;
                         return Ok(Received::Answer(PeerAnswer::Whole(response.outcome)));
                     }
                     Message::Response(_) => {}
@@ -262,58 +231,8 @@ impl Reader {
             };
             resumptions += 1;
             tokio::time::sleep(self.decoder.retry().unwrap_or(RESUME_PAUSE)).await;
-            let (response, resumed) = peer.open_stream(Some(&last_id)).await?;
-            self = Reader::new(response, self.limit, self.server);
-            connection = Some(resumed);
-        }
-    }
-}
-
-/// A long answer on its way through.
-struct Passing {
-    reader: Reader,
-    /// Given back with the last byte: whoever writes the answer on stops asking then.
-    connection: Option<PooledConnection>,
-    left: Option<u64>,
-}
-
-impl Passing {
-    async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
-        let Ok(chunk) = tokio::time::timeout(self.reader.stall, self.reader.chunk()).await else {
-            self.connection = None;
-            self.left = Some(0);
-            return Some(Err(UpstreamError::Timeout {
-                server: self.reader.server.to_string(),
-                after: self.reader.stall,
-            }));
-        };
-        match chunk {
-            Ok(Some(chunk)) => {
-                self.came(chunk.len() as u64);
-                Some(Ok(chunk))
-            }
-            Ok(None) => {
-                self.give_back();
-                None
-            }
-            Err(error) => {
-                self.connection = None;
-                self.left = Some(0);
-                Some(Err(error))
-            }
-        }
-    }
-
-    fn came(&mut self, bytes: u64) {
-        self.left = self.left.map(|left| left.saturating_sub(bytes));
-        if self.left == Some(0) {
-            self.give_back();
-        }
-    }
-
-    fn give_back(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            connection.give_back();
+            let (head, body) = peer.open_stream(Some(&last_id)).await?;
+            self = Reader::new(&head, body, self.limit, self.server);
         }
     }
 }

@@ -2,6 +2,11 @@
 //!
 //! No redirects, no cookies, no proxies: each would send a credential somewhere it was not meant for.
 
+use super::head::AnswerHead;
+use super::heading::Outgoing;
+use super::inbound::Inbound;
+use super::line::{Io, Line};
+use super::shelf::Shelf;
 use super::tls;
 use ::http::uri::{Authority, Scheme};
 use ::http::{Request, Response, Uri};
@@ -17,9 +22,9 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
 /// Idle connections older than this are not used again: servers close them about then.
-const IDLE_LIMIT: Duration = Duration::from_secs(60);
+pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// How many idle connections are kept to one origin.
-const MAX_IDLE: usize = 256;
+pub(super) const MAX_IDLE: usize = 256;
 
 /// Where requests go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +89,7 @@ fn shard() -> usize {
 pub struct Client {
     origin: Origin,
     idle: [Mutex<Vec<(Sender, Instant)>>; SHARDS],
+    lines: [Shelf; SHARDS],
     connect_timeout: Duration,
     /// The only addresses to dial, where the host's name was resolved and judged before.
     pinned: Option<Vec<SocketAddr>>,
@@ -112,12 +118,24 @@ impl PooledConnection {
 impl Client {
     /// A client for one origin.
     pub fn new(origin: Origin, connect_timeout: Duration) -> Arc<Self> {
-        Arc::new(Self { origin, idle: Default::default(), connect_timeout, pinned: None })
+        Arc::new(Self {
+            origin,
+            idle: Default::default(),
+            lines: Default::default(),
+            connect_timeout,
+            pinned: None,
+        })
     }
 
     /// A client that dials these addresses, whatever the host's name resolves to by then.
     pub(super) fn pinned(origin: Origin, addresses: Vec<SocketAddr>, connect_timeout: Duration) -> Arc<Self> {
-        Arc::new(Self { origin, idle: Default::default(), connect_timeout, pinned: Some(addresses) })
+        Arc::new(Self {
+            origin,
+            idle: Default::default(),
+            lines: Default::default(),
+            connect_timeout,
+            pinned: Some(addresses),
+        })
     }
 
     /// Where it goes.
@@ -130,6 +148,39 @@ impl Client {
         for idle in &self.idle {
             idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
+        self.lines.iter().for_each(Shelf::clear);
+    }
+
+    /// Sends a request on a line of its own. What was not sent on a kept line goes out on another.
+    pub(super) async fn exchange(
+        self: &Arc<Self>,
+        request: Outgoing,
+    ) -> Result<(AnswerHead, Inbound), Failure> {
+        while let Some(mut line) = self.lines[shard()].take() {
+            match line.exchange(request.clone()).await {
+                Ok(head) => {
+                    let body = Inbound::new(&head, line, self.clone());
+                    return Ok((head, body));
+                }
+                Err(Failure::NotSent(_)) => {}
+                Err(broken) => return Err(broken),
+            }
+        }
+        // Boxed, as dialling is rare: every request would carry the room for it.
+        let mut line = Line::new(Box::pin(self.connect()).await?);
+        let head = line.exchange(request).await?;
+        let body = Inbound::new(&head, line, self.clone());
+        Ok((head, body))
+    }
+
+    /// Keeps a line for the next request.
+    pub(super) fn put_back(self: &Arc<Self>, line: Line) {
+        let place = shard();
+        self.lines[place].put(line, self, place);
+    }
+
+    pub(super) fn shelf(&self, place: usize) -> &Shelf {
+        &self.lines[place]
     }
 
     /// Sends a request. A kept-alive connection that turns out closed costs nothing: the request
@@ -187,8 +238,12 @@ impl Client {
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
+        shake(TokioIo::new(self.connect().await?)).await.map_err(Failure::NotSent)
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Io>, Failure> {
         match tokio::time::timeout(self.connect_timeout, self.dial()).await {
-            Ok(sender) => sender.map_err(Failure::NotSent),
+            Ok(dialled) => dialled.map_err(Failure::NotSent),
             Err(_) => {
                 let waited = self.connect_timeout.as_secs();
                 Err(Failure::NotSent(format!("no connection within {waited} s")))
@@ -210,10 +265,7 @@ impl Client {
         None
     }
 
-    async fn dial<B>(&self) -> Result<SendRequest<B>, String>
-    where
-        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
+    async fn dial(&self) -> Result<Box<dyn Io>, String> {
         let host = self.origin.authority.host().trim_start_matches('[').trim_end_matches(']');
         let dialled = match &self.pinned {
             Some(addresses) => TcpStream::connect(addresses.as_slice()).await,
@@ -228,9 +280,9 @@ impl Client {
                 .connect(name, stream)
                 .await
                 .map_err(|error| format!("TLS failed: {error}"))?;
-            shake(TokioIo::new(stream)).await
+            Ok(Box::new(stream))
         } else {
-            shake(TokioIo::new(stream)).await
+            Ok(Box::new(stream))
         }
     }
 }

@@ -45,20 +45,25 @@ impl Credential {
         Some(Self::Fixed(name, value))
     }
 
-    /// Puts the credential on a request.
-    pub async fn apply(&self, headers: &mut HeaderMap) {
+    /// The header that shows the credential; nothing, where there is none to show.
+    pub async fn header(&self) -> Option<(HeaderName, HeaderValue)> {
         match self {
-            Self::None => {}
-            Self::Fixed(name, value) => drop(headers.insert(name, value.clone())),
+            Self::None => None,
+            Self::Fixed(name, value) => Some((name.clone(), value.clone())),
             Self::OAuth(authorizer) => {
                 // Boxed, as most servers want no token: every call would carry the room for getting one.
-                if let Some(token) = Box::pin(authorizer.bearer()).await
-                    && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
-                {
-                    value.set_sensitive(true);
-                    headers.insert(AUTHORIZATION, value);
-                }
+                let token = Box::pin(authorizer.bearer()).await?;
+                let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose())).ok()?;
+                value.set_sensitive(true);
+                Some((AUTHORIZATION, value))
             }
+        }
+    }
+
+    /// Puts the credential on a request.
+    pub async fn apply(&self, headers: &mut HeaderMap) {
+        if let Some((name, value)) = self.header().await {
+            headers.insert(name, value);
         }
     }
 

@@ -4,9 +4,14 @@ mod answer;
 mod client;
 mod credential;
 mod fetch;
+mod head;
+mod heading;
+mod inbound;
+mod line;
 mod notices;
 mod peer;
 mod postbox;
+mod shelf;
 mod tls;
 
 pub use client::{Client, Failure, Origin, OriginError, PooledConnection};

@@ -18,12 +18,12 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
         let Some(peer) = peer.upgrade().filter(|peer| !peer.closed.load(Ordering::Relaxed)) else { return };
         let opened = peer.open_stream(last_id.as_deref()).await;
         peer.own_stream.send_replace(OwnStream::Settled);
-        if let Ok((response, _connection)) = opened {
-            if !response.status().is_success() {
+        if let Ok((head, body)) = opened {
+            if !head.status.is_success() {
                 return; // 405: the server has nothing to say of its own.
             }
             pause = FIRST_PAUSE;
-            let mut reader = Reader::new(response, peer.parts.body_limit, peer.parts.server.clone());
+            let mut reader = Reader::new(&head, body, peer.parts.body_limit, peer.parts.server.clone());
             let weak = Arc::downgrade(&peer);
             drop(peer);
             while let Ok(Some(message)) = reader.next_message().await {

@@ -1,20 +1,21 @@
 //! A server over Streamable HTTP: every request its own POST, answered as JSON or as a stream.
 
 use super::answer::{Reader, Received};
-use super::client::{Client, Failure, PooledConnection};
+use super::client::{Client, Failure};
 use super::credential::Credential;
+use super::head::AnswerHead;
+use super::heading::Heading;
+use super::inbound::Inbound;
 use crate::duplex::Answering;
 use crate::error::{Sent, UpstreamError};
 use crate::link::CallLink;
 use crate::oauth::Next;
 use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
-use ::http::header::{ACCEPT, CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
-use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use ::http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use ::http::{HeaderName, HeaderValue, Method, StatusCode};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,6 +28,8 @@ use toolbooth_wire::{Era, Notification, Revision, RpcError};
 
 /// How often a refused request is repeated after new authorisation.
 const AUTH_ROUNDS: usize = 3;
+/// Where a broken stream is taken up again.
+static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How long a call that may lead to questions waits for the stream they may come on.
 const STREAM_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -66,7 +69,6 @@ pub struct HttpPeer {
     pub(super) agreed: ArcSwap<Agreed>,
     pub(super) closed: AtomicBool,
     host: HeaderValue,
-    path: Uri,
     /// The stream of a legacy server's own messages.
     pub(super) own_stream: watch::Sender<OwnStream>,
     /// The calls under way whose clients may be asked something.
@@ -106,85 +108,80 @@ impl HttpPeer {
         };
         let host = HeaderValue::from_str(parts.client.origin().authority.as_str())
             .unwrap_or_else(|_| HeaderValue::from_static(""));
-        // The origin was a URI once, so its path is one too.
-        let path = parts.client.origin().path.parse().unwrap_or_default();
         Arc::new(Self {
             parts,
             agreed: ArcSwap::from_pointee(agreed),
             closed: AtomicBool::new(false),
             host,
-            path,
             own_stream: watch::Sender::new(OwnStream::Unwanted),
             askable: Mutex::default(),
         })
     }
 
-    fn request_head(&self, method: Method, agreed: &Agreed) -> Request<()> {
-        let mut request = Request::new(());
-        *request.method_mut() = method;
-        *request.uri_mut() = self.path.clone();
-        let headers = request.headers_mut();
-        headers.reserve(8 + self.parts.headers.len());
-        headers.insert(HOST, self.host.clone());
-        headers.insert(mirror::PROTOCOL_VERSION.clone(), agreed.version.clone());
+    /// What every request says.
+    fn heading(&self, agreed: &Agreed) -> Heading {
+        let mut heading = Heading::with_capacity(8 + self.parts.headers.len());
+        heading.set(HOST, self.host.clone());
+        heading.set(mirror::PROTOCOL_VERSION.clone(), agreed.version.clone());
         if let Some(session) = &agreed.session {
-            headers.insert(mirror::SESSION_ID.clone(), session.clone());
+            heading.set(mirror::SESSION_ID.clone(), session.clone());
         }
         for (name, value) in &self.parts.headers {
-            headers.insert(name, value.clone());
+            heading.set(name.clone(), value.clone());
         }
-        request
+        heading
     }
 
-    /// A POST with a message; the credential is added when it is sent.
-    fn post(&self, body: &Bytes, outbound: Option<&Outbound>, agreed: &Agreed) -> Request<Full<Bytes>> {
-        let mut request = self.request_head(Method::POST, agreed);
-        let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    /// What a POST with a message says.
+    fn post_heading(&self, outbound: Option<&Outbound>, agreed: &Agreed) -> Heading {
+        let mut heading = self.heading(agreed);
+        heading.set(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        heading.set(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         if let Some(outbound) = outbound {
-            if agreed.era == Era::Modern && outbound.method != "initialize" {
-                headers.insert(mirror::METHOD.clone(), HeaderValue::from_static(outbound.method));
+            if outbound.method == "initialize" {
+                heading.remove(&mirror::PROTOCOL_VERSION);
+            } else if agreed.era == Era::Modern {
+                heading.set(mirror::METHOD.clone(), HeaderValue::from_static(outbound.method));
                 if let Some(name) = &outbound.name {
-                    headers.insert(mirror::NAME.clone(), name.clone());
+                    heading.set(mirror::NAME.clone(), name.clone());
                 }
             }
-            if outbound.method == "initialize" {
-                headers.remove(&mirror::PROTOCOL_VERSION);
-            }
             for (name, value) in &outbound.headers {
-                headers.insert(name, value.clone());
+                heading.set(name.clone(), value.clone());
             }
         }
-        request.map(|()| Full::new(body.clone()))
+        heading
     }
 
     /// Sends a request with the credential, again after a challenge that could be met.
-    pub(super) async fn send(
+    async fn send(
         &self,
-        make: impl Fn() -> Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, PooledConnection), UpstreamError> {
+        method: Method,
+        mut heading: Heading,
+        body: Option<&Bytes>,
+    ) -> Result<(AnswerHead, Inbound), UpstreamError> {
         let mut round = 0;
         loop {
-            let mut request = make();
-            self.parts.credential.apply(request.headers_mut()).await;
-            let (response, connection) =
-                self.parts.client.send(request).await.map_err(|failure| self.failed(failure))?;
-            let status = response.status();
-            if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-                return Ok((response, connection));
+            if let Some((name, value)) = self.parts.credential.header().await {
+                heading.set(name, value);
             }
-            let challenge = challenge_of(response.headers());
+            let request = heading.request(&method, &self.parts.client.origin().path, body.cloned());
+            let (head, body) =
+                self.parts.client.exchange(request).await.map_err(|failure| self.failed(failure))?;
+            if !matches!(head.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                return Ok((head, body));
+            }
             round += 1;
-            if status == StatusCode::FORBIDDEN && challenge.is_none() && !self.parts.credential.can_ask() {
-                return Ok((response, connection));
+            let credential = &self.parts.credential;
+            if head.status == StatusCode::FORBIDDEN && head.challenge.is_none() && !credential.can_ask() {
+                return Ok((head, body));
             }
-            let next = self.parts.credential.challenged(status.as_u16(), challenge.as_deref()).await;
+            let next = credential.challenged(head.status.as_u16(), head.challenge.as_deref()).await;
             if round > AUTH_ROUNDS || !matches!(next, Some(Next::Retry)) {
                 return Err(UpstreamError::NeedsAuth {
                     server: self.name(),
-                    challenge,
-                    status: status.as_u16(),
+                    challenge: head.challenge,
+                    status: head.status.as_u16(),
                 });
             }
         }
@@ -209,27 +206,22 @@ impl HttpPeer {
     pub(super) async fn open_stream(
         &self,
         last_id: Option<&str>,
-    ) -> Result<(Response<Incoming>, PooledConnection), UpstreamError> {
-        let agreed = self.agreed.load_full();
-        self.send(|| {
-            let mut request = self.request_head(Method::GET, &agreed);
-            request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-            if let Some(id) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
-                request.headers_mut().insert("last-event-id", id);
-            }
-            request.map(|()| Full::default())
-        })
-        .await
+    ) -> Result<(AnswerHead, Inbound), UpstreamError> {
+        let mut heading = self.heading(&self.agreed.load());
+        heading.set(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(id) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+            heading.set(LAST_EVENT_ID.clone(), id);
+        }
+        self.send(Method::GET, heading, None).await
     }
 
     /// Sends a message that has no answer.
     pub(super) async fn post_message(&self, body: Bytes) -> Result<(), UpstreamError> {
-        let agreed = self.agreed.load_full();
-        let (response, connection) = self.send(|| self.post(&body, None, &agreed)).await?;
-        let status = response.status();
-        let reader = Reader::new(response, self.parts.body_limit, self.parts.server.clone());
+        let heading = self.post_heading(None, &self.agreed.load());
+        let (head, answer) = self.send(Method::POST, heading, Some(&body)).await?;
+        let reader = Reader::new(&head, answer, self.parts.body_limit, self.parts.server.clone());
         let _ = reader.gather().await;
-        connection.give_back();
+        let status = head.status;
         if status.is_success() { Ok(()) } else { Err(self.bad(format!("HTTP {status} to a notification"))) }
     }
 
@@ -317,22 +309,22 @@ impl HttpPeer {
             Asking::Allowed => Some(Box::pin(self.expect_questions(outbound.id, link)).await),
             Asking::Refused | Asking::No => None,
         };
-        let (response, connection) = self.send(|| self.post(&outbound.text, Some(outbound), &agreed)).await?;
+        let heading = self.post_heading(Some(outbound), &agreed);
+        let (mut head, body) = self.send(Method::POST, heading, Some(&outbound.text)).await?;
         if outbound.method == "initialize"
-            && let Some(session) = response.headers().get(&mirror::SESSION_ID)
+            && let Some(session) = head.session.take()
         {
-            let session = Some(session.clone());
-            self.agreed.store(Arc::new(Agreed { session, ..Agreed::clone(&agreed) }));
+            self.agreed.store(Arc::new(Agreed { session: Some(session), ..Agreed::clone(&agreed) }));
         }
-        let status = response.status();
+        let status = head.status;
         if status == StatusCode::NOT_FOUND && agreed.session.is_some() {
             return Err(UpstreamError::SessionExpired { server: self.name() });
         }
-        let reader = Reader::new(response, self.parts.body_limit, self.parts.server.clone())
+        let reader = Reader::new(&head, body, self.parts.body_limit, self.parts.server.clone())
             .stalling(self.parts.stall);
         let questions =
             (outbound.asking == Asking::Allowed || agreed.era == Era::Legacy).then(|| link.clone());
-        match reader.receive(self, outbound, link, questions, connection).await? {
+        match reader.receive(self, outbound, link, questions).await? {
             Received::Answer(answer) => Ok(answer),
             Received::NotAMessage(text) => {
                 if status.is_server_error() {
@@ -343,13 +335,6 @@ impl HttpPeer {
             }
         }
     }
-}
-
-/// What the server wants, in however many headers it said so.
-fn challenge_of(headers: &HeaderMap) -> Option<String> {
-    let said: Vec<&str> =
-        headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()).collect();
-    (!said.is_empty()).then(|| said.join(", "))
 }
 
 /// Tells a legacy server that nobody waits any more. A modern one sees it: its stream was closed.
@@ -413,7 +398,7 @@ impl Peer for Arc<HttpPeer> {
         }
         let agreed = self.agreed.load_full();
         if agreed.session.is_some() {
-            let goodbye = self.send(|| self.request_head(Method::DELETE, &agreed).map(|()| Full::default()));
+            let goodbye = self.send(Method::DELETE, self.heading(&agreed), None);
             let _ = tokio::time::timeout(Duration::from_secs(1), goodbye).await;
         }
         self.parts.client.close_idle();

@@ -3,6 +3,7 @@
 mod change;
 mod filter;
 mod lint;
+mod search;
 mod stats;
 
 pub use filter::Filter;
@@ -57,6 +58,8 @@ enum Action {
         #[arg(required = true)]
         name: Vec<String>,
     },
+    /// Find the tools that do what you want.
+    Search(search::Search),
 }
 
 /// Runs `toolbooth tools`.
@@ -79,6 +82,7 @@ pub async fn within(reach: &Reach, global: &Global, what: ToolsArguments) -> Out
     match what.action.unwrap_or(Action::List(Box::new(what.filter))) {
         Action::List(filter) => list(reach, global, &filter).await,
         Action::Show { name } => show(reach, global, &name).await,
+        Action::Search(search) => search::run(reach, global, &search).await,
         Action::Stats(what) => stats::run(reach, global, &what).await,
         Action::Lint(arguments) if lint::is_offline(&arguments) => lint::files(global, &arguments),
         Action::Lint(arguments) => lint::lint(reach, global, &arguments).await,
@@ -114,16 +118,14 @@ pub async fn list(reach: &Reach, global: &Global, filter: &Filter) -> Outcome {
         render::complain(&absent);
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["TOOL", "QUALITY", "TOKENS", "DESCRIPTION"]).numbers(2);
+    let mut table = Table::new(&["TOOL", "QUALITY", "TOKENS", "DESCRIPTION"]).numbers(1).numbers(2);
     for tool in &tools {
         let text = |key: &str| tool[key].as_str().unwrap_or_default();
-        let quality = format!("{:>7}", tool["quality"].as_u64().unwrap_or_default());
-        let quality = Cell::toned(&quality, Tone::Dim);
-        let cost = tool["token_cost"].as_u64().map(|tokens| tokens.to_string()).unwrap_or_default();
+        let number = |key: &str| tool[key].as_u64().map(|number| number.to_string()).unwrap_or_default();
         table.row([
             Cell::toned(text("name"), Tone::Strong),
-            quality,
-            cost.into(),
+            Cell::toned(&number("quality"), Tone::Dim),
+            number("token_cost").into(),
             text("description").into(),
         ]);
     }

@@ -10,8 +10,8 @@ use axum::extract::State;
 use http::Uri;
 use serde::Serialize;
 use toolbooth_core::caller::Admin;
-use toolbooth_core::catalog::Tool;
-use toolbooth_core::lint::{Finding, Score, Siblings, Subject, examine};
+use toolbooth_core::catalog::{Quarantined, Tool};
+use toolbooth_core::lint::{Code, Finding, Score, Severity, Siblings, Subject, examine};
 use toolbooth_core::registry::Cursor;
 use utoipa::ToSchema;
 
@@ -69,6 +69,22 @@ fn finding(finding: Finding) -> FindingView {
     FindingView { code: code.as_str(), severity: severity.as_str(), pointer, points, message, hint }
 }
 
+/// A tool in quarantine. What is hidden in its own name is not in the name that it would be offered under.
+fn kept_apart(apart: &Quarantined, mut view: LintView) -> LintView {
+    let code = Code::HiddenCharacters.as_str();
+    if !view.findings.iter().any(|finding| finding.code == code) {
+        view.findings.push(FindingView {
+            code,
+            severity: Severity::Error.as_str(),
+            pointer: apart.why.pointer.clone(),
+            points: 0,
+            message: apart.why.to_string(),
+            hint: "take them out; until then the tool is quarantined",
+        });
+    }
+    LintView { quarantined: true, passes: false, ..view }
+}
+
 /// Scores the tools that the caller may use.
 ///
 /// Takes the parameters of `/tools`. Those who look after the gateway are also shown what is in quarantine, on the
@@ -112,11 +128,13 @@ pub async fn lint(
     let mut tools: Vec<LintView> = Vec::with_capacity(page.tools.len());
     if caller.admin == Admin::Yes && narrowing.query.after.is_none() {
         let servers = &narrowing.query.servers;
-        let apart = engine.quarantined().into_iter().map(|apart| apart.tool);
-        let wanted = apart.filter(|tool| {
-            servers.is_empty() || servers.iter().any(|name| name == tool.server.name.as_str())
-        });
-        tools.extend(wanted.map(|tool| LintView { quarantined: true, ..view(&tool) }));
+        let is_wanted = |apart: &Quarantined| {
+            servers.is_empty() || servers.iter().any(|name| name == apart.tool.server.name.as_str())
+        };
+        let apart = engine.quarantined();
+        tools.extend(
+            apart.iter().filter(|apart| is_wanted(apart)).map(|apart| kept_apart(apart, view(&apart.tool))),
+        );
     }
     tools.extend(page.tools.iter().map(|tool| view(tool)));
     let next_cursor = page.next.as_ref().map(Cursor::write);

@@ -4,6 +4,7 @@ mod change;
 mod lint;
 mod quarantine;
 mod query;
+mod search;
 mod view;
 mod weighing;
 
@@ -11,6 +12,7 @@ pub use change::{__path_accept, __path_changes, __path_diff, accept, changes, di
 pub use lint::{__path_lint, lint};
 pub use quarantine::{__path_quarantined, __path_release, quarantined, release};
 pub use query::{Detail, Narrowing};
+pub use search::{__path_search, search};
 pub use view::{ToolView, view};
 pub use weighing::weighed;
 
