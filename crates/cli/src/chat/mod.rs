@@ -40,6 +40,10 @@ const MOST_CALLS: usize = 16;
 const LONGEST_TURN: Duration = Duration::from_secs(15 * 60);
 /// How much of a result the model is given.
 const LONGEST_RESULT: usize = 24 << 10;
+/// How much of all results of a turn it is given.
+const MOST_RESULTS: usize = 192 << 10;
+/// How much of a result it is given all the same.
+const SHORTEST_RESULT: usize = 1 << 10;
 
 /// What is around a chat.
 pub struct Surroundings<'a> {
@@ -130,7 +134,7 @@ impl Chat {
         let mut memory = self.memory.clone();
         memory.push(json!({ "role": "user", "content": text }));
         let tools = self.kit.definitions();
-        let (mut spent, mut calls) = (Spent::default(), Vec::new());
+        let (mut spent, mut calls, mut left) = (Spent::default(), Vec::new(), MOST_RESULTS);
         for round in 1..=MOST_ROUNDS {
             memory.trim();
             let messages = memory.messages();
@@ -173,7 +177,9 @@ impl Chat {
                     Err(error) => error,
                     Ok(wish) => grant(around, wish, voice, &mut calls).await?,
                 };
-                memory.push(json!({ "role": "tool", "tool_call_id": wanted.id, "content": cut(heard) }));
+                let heard = cut(heard, LONGEST_RESULT.min(left).max(SHORTEST_RESULT));
+                left = left.saturating_sub(heard.len());
+                memory.push(json!({ "role": "tool", "tool_call_id": wanted.id, "content": heard }));
             }
             if started.elapsed() > LONGEST_TURN {
                 return Err(endless(&format!(
@@ -294,10 +300,10 @@ async fn call_tool(
 }
 
 /// So much of a result as the model is given.
-fn cut(text: String) -> String {
-    if text.len() <= LONGEST_RESULT {
+fn cut(text: String, longest: usize) -> String {
+    if text.len() <= longest {
         return text;
     }
-    let end = text.floor_char_boundary(LONGEST_RESULT);
+    let end = text.floor_char_boundary(longest);
     format!("{}\n… (cut: the first {end} of {} bytes)", &text[..end], text.len())
 }

@@ -23,8 +23,8 @@ impl Model {
         let name = named.map(str::to_owned).or_else(|| llm.model.clone());
         let (url, name) = match (&llm.base_url, name) {
             (Some(url), Some(name)) => (url, name),
-            (None, _) => return Err(missing("llm.base_url")),
-            (_, None) => return Err(missing("llm.model")),
+            (None, _) => return Err(missing("base_url")),
+            (_, None) => return Err(missing("model")),
         };
         let endpoint = Llm::new(url.expose(), llm.api_key.as_ref(), llm.timeout_seconds);
         let llm_error = |error: LlmError| failure(error.into());
@@ -36,7 +36,7 @@ fn missing(key: &str) -> Failure {
     Failure::usage(Problem {
         code: "llm.not-configured",
         blame: Blame::Caller,
-        message: format!("there is no language model to ask: `{key}` is not set"),
+        message: format!("there is no language model to ask: `llm.{key}` is not set"),
         hint: Some(
             "set `llm.base_url` and `llm.model` in the configuration; any OpenAI-compatible endpoint will do"
                 .into(),

@@ -8,7 +8,7 @@ use crate::commands::explain::ExplainArguments;
 use crate::commands::files::FilesArguments;
 use crate::commands::plan::PlanArguments;
 use crate::commands::servers::ServersArguments;
-use crate::commands::tools::{Filter, ToolsArguments};
+use crate::commands::tools::{Filter, StatsArguments, ToolsArguments};
 use crate::failure::Failure;
 use crate::render::{self, Cell, Paint, Table, Tone};
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -106,10 +106,12 @@ pub enum McpAction {
     Tools(Box<Filter>),
     /// Search for tools.
     Search {
-        /// What they are to do, in words.
-        #[arg(required = true, value_name = "QUERY")]
+        /// What they are to do, in words; options of `toolbooth tools search` may follow.
+        #[arg(required = true, value_name = "WORDS", trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Show what tools take of a model's context.
+    Stats(StatsArguments),
 }
 
 /// What a line stands for.
@@ -159,6 +161,20 @@ pub fn read(line: &str) -> Result<Reading, Failure> {
         Ok(line) => Ok(Reading::Command(Box::new(line))),
         Err(error) if error.use_stderr() => Err(misused(&error, command)),
         Err(page) => Ok(Reading::Page(drawn(&page, command, Paint::stdout()))),
+    }
+}
+
+/// A search for tools: the words are one query, up to the first option.
+pub fn search(words: &[String]) -> Result<ToolsArguments, Failure> {
+    let end = words.iter().position(|word| word.starts_with("--")).unwrap_or(words.len());
+    let (words, options) = words.split_at(end);
+    let query = words.join(" ");
+    let start = ["/tools", "search", query.as_str()];
+    let line = start.into_iter().chain(options.iter().map(String::as_str));
+    match Line::try_parse_from(line) {
+        Ok(Line { what: What::Tools(what), .. }) => Ok(what),
+        Ok(_) => Err(unknown("/mcp search")),
+        Err(error) => Err(misused(&error, "/mcp")),
     }
 }
 
@@ -270,6 +286,7 @@ const PAGE: &[(&str, &str)] = &[
     ("/mcp disconnect NAME", "disconnect it until somebody asks for it"),
     ("/mcp tools", "tools with their quality scores"),
     ("/mcp search WORDS", "search for tools"),
+    ("/mcp stats", "what tools take of a model's context"),
     ("/call TOOL KEY=VALUE …", "call a tool; or /call TOOL {JSON}"),
     ("/plan on|off|show|approve N", "queue calls and run them in order"),
     ("/approvals", "calls that wait for a person"),

@@ -260,9 +260,8 @@ impl Shell<'_> {
                 servers::connect_or_not(reach, global, &name, servers::Link::Down).await
             }
             Some(McpAction::Tools(filter)) => tools::list(reach, global, &filter).await,
-            Some(McpAction::Search { words }) => {
-                tools::list(reach, global, &tools::Filter::about(&words.join(" "))).await
-            }
+            Some(McpAction::Search { words }) => tools::within(reach, global, line::search(&words)?).await,
+            Some(McpAction::Stats(what)) => tools::show_stats(reach, global, &what).await,
         }
     }
 }

@@ -80,16 +80,18 @@ fn a_server_cannot_move_the_cursor() {
     world.check(
         "tools list",
         expect![[r#"
-            TOOL      TOKENS  DESCRIPTION
-            sh_fail       17  Fails.
-            sh_paint      32  \u{1b}[2J\u{1b}[31mred\u{202e}
-            sh_probe     107  Returns what it was given.
+            TOOL      QUALITY  TOKENS  DESCRIPTION
+            sh_fail        65      17  Fails.
+            sh_probe       80     107  Returns what it was given.
         "#]],
     );
     world.check(
         "tools show paint",
         expect![[r#"
             sh_paint  mcp.sh.paint
+
+            In quarantine: hidden characters: U+001B (control) in `/description`, and 2
+            more. `toolbooth tools release sh_paint` lets it out.
 
             \u{1b}[2J\u{1b}[31mred\u{202e}
 
@@ -98,6 +100,7 @@ fn a_server_cannot_move_the_cursor() {
               side effects  network (write)
               timeout       30 s
               flags         requires_consent
+              quality       80 of 100
               context       32 tokens
               providers     mcp:sh (priority 0)
 
@@ -124,6 +127,7 @@ fn a_server_cannot_move_the_cursor() {
               side effects  network (write)
               timeout       30 s
               flags         requires_consent
+              quality       80 of 100
               context       107 tokens
               providers     mcp:sh (priority 0)
 
@@ -133,11 +137,14 @@ fn a_server_cannot_move_the_cursor() {
     world.check(
         "call paint",
         expect![[r#"
-        red
-        [image image/png, 6 bytes]
-        [link log file:///log]
-        [hologram content; --json shows it]
-    "#]],
+            --- on standard error
+            error[call.unknown-tool]: Unknown tool: sh_paint
+
+            hint: it is in quarantine (hidden characters: U+001B (control) in
+                  `/description`, and 2 more); `toolbooth tools release sh_paint` lets it
+                  out
+            --- exit 1
+        "#]],
     );
     world.check(
         "servers logs sh",

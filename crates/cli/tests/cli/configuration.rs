@@ -17,36 +17,37 @@ fn one_bad_server_spoils_no_other() {
     world.check(
         "servers",
         expect![[r#"
-        SERVER  STATE         TOOLS  TRANSPORT  WHERE
-        gone    error                stdio      no-such-program
-        good    connected         3  stdio      /bin/sh ~/server.sh
-        off     disabled
-        token   config_error
-        typo    config_error
+            SERVER  STATE         TOOLS  TRANSPORT  WHERE
+            gone    error                stdio      no-such-program
+            good    connected         2  stdio      /bin/sh ~/server.sh
+            off     disabled
+            token   config_error
+            typo    config_error
 
-        gone: `no-such-program` was not found [server.command-not-found]
-          hint: install `no-such-program`, or give its full path in `command`; looked in
-                /usr/bin:/bin
+            gone: `no-such-program` was not found [server.command-not-found]
+              hint: install `no-such-program`, or give its full path in `command`; looked in
+                    /usr/bin:/bin
 
-        token: ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
-          `NO_SUCH_TOKEN` is not set [config.variable]
-          hint: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a default:
-                `${NO_SUCH_TOKEN:-...}`
+            good: 1 definition set aside: paint; `toolbooth servers show good` tells why
 
-        typo: ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key `grops`
-          [config.unknown-key]
-          hint: did you mean `groups`?
+            token: ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
+              `NO_SUCH_TOKEN` is not set [config.variable]
+              hint: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a default:
+                    `${NO_SUCH_TOKEN:-...}`
 
-        No gateway was asked: servers were started for this answer and stopped again.
-    "#]],
+            typo: ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key `grops`
+              [config.unknown-key]
+              hint: did you mean `groups`?
+
+            No gateway was asked: servers were started for this answer and stopped again.
+        "#]],
     );
     world.check(
         "tools list",
         expect![[r#"
-            TOOL        TOKENS  DESCRIPTION
-            good_fail       17  Fails.
-            good_paint      32  \u{1b}[2J\u{1b}[31mred\u{202e}
-            good_probe     107  Returns what it was given.
+            TOOL        QUALITY  TOKENS  DESCRIPTION
+            good_fail        65      17  Fails.
+            good_probe       80     107  Returns what it was given.
             --- on standard error
 
             Without the tools of gone (error), token (config_error), typo (config_error);
@@ -101,25 +102,29 @@ fn one_bad_server_spoils_no_other() {
     world.check(
         "doctor",
         expect![[r#"
-        ok    config   1 file read, 5 servers
-        FAIL  config   ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key
-                       `grops`
-                       fix: did you mean `groups`?
-        FAIL  config   ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
-                       `NO_SUCH_TOKEN` is not set
-                       fix: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a
-                            default: `${NO_SUCH_TOKEN:-...}`
-        ok    gateway  not running; 127.0.0.1:PORT is free for it
-        ok    store    opens (state is kept in ~/.local/share/toolbooth)
-        FAIL  server   gone: `no-such-program` was not found
-                       fix: install `no-such-program`, or give its full path in
-                            `command`; looked in /usr/bin:/bin
-        ok    server   good: connected, 3 tools
-        ok    server   off: disabled
+            ok    config   1 file read, 5 servers
+            FAIL  config   ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key
+                           `grops`
+                           fix: did you mean `groups`?
+            FAIL  config   ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
+                           `NO_SUCH_TOKEN` is not set
+                           fix: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a
+                                default: `${NO_SUCH_TOKEN:-...}`
+            ok    gateway  not running; 127.0.0.1:PORT is free for it
+            ok    store    opens (state is kept in ~/.local/share/toolbooth)
+            FAIL  server   gone: `no-such-program` was not found
+                           fix: install `no-such-program`, or give its full path in
+                                `command`; looked in /usr/bin:/bin
+            ok    server   good: connected, 2 tools
+            warn  server   good: tool `paint` is in quarantine and offered to nobody: hidden
+                           characters: U+001B (control) in `/description`, and 2 more
+                           fix: look at it with `toolbooth tools show good_paint`;
+                                `toolbooth tools release good_paint` lets it out as it is
+            ok    server   off: disabled
 
-        3 things to put right.
-        --- exit 1
-    "#]],
+            3 things to put right, 1 warning.
+            --- exit 1
+        "#]],
     );
     world.check(
         "config check",
@@ -311,11 +316,13 @@ fn other_clients_servers_are_taken_over_and_given_back() {
     world.check(
         "servers",
         expect![[r#"
-        SERVER  STATE      TOOLS  TRANSPORT  WHERE
-        sh      connected      3  stdio      /bin/sh ~/server.sh
+            SERVER  STATE      TOOLS  TRANSPORT  WHERE
+            sh      connected      2  stdio      /bin/sh ~/server.sh
 
-        No gateway was asked: servers were started for this answer and stopped again.
-    "#]],
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+
+            No gateway was asked: servers were started for this answer and stopped again.
+        "#]],
     );
     world.check(
         "config import cursor --apply",

@@ -9,18 +9,19 @@ fn nothing_is_needed_to_look_around() {
     world.check(
         "",
         expect![[r#"
-        Toolbooth: one endpoint for every tool of your agents.
+            Toolbooth: one endpoint for every tool of your agents.
 
-          toolbooth serve                   run the gateway
-          toolbooth connect claude-code     let a client use it (or cursor, vscode, …)
-          toolbooth servers                 how your servers do
-          toolbooth tools list              what they offer
-          toolbooth call demo_hash text=hi  call a tool
-          toolbooth doctor                  find out what is wrong
+              toolbooth serve                   run the gateway
+              toolbooth connect claude-code     let a client use it (or cursor, vscode, …)
+              toolbooth servers                 how your servers do
+              toolbooth tools list              what they offer
+              toolbooth call demo_hash text=hi  call a tool
+              toolbooth shell                   all of that, line by line
+              toolbooth doctor                  find out what is wrong
 
-        Servers come from .mcp.json here, or from ~/.config/toolbooth/toolbooth.toml.
-        `toolbooth config import` takes them over from other clients. More: toolbooth --help
-    "#]],
+            Servers come from .mcp.json here, or from ~/.config/toolbooth/toolbooth.toml.
+            `toolbooth config import` takes them over from other clients. More: toolbooth --help
+        "#]],
     );
     world.check(
         "servers",
@@ -37,25 +38,25 @@ fn nothing_is_needed_to_look_around() {
     world.check(
         "tools list",
         expect![[r#"
-            TOOL                       TOKENS  DESCRIPTION
-            demo_echo                      45  Returns the text it was given, unchanged.
-            demo_flaky                     34  Fails on every other call; shows how errors …
-            demo_hash                      49  Computes the SHA-256 of a text, in hexadecim…
-            demo_slow                      61  Waits for some milliseconds before it answer…
-            demo_time                      37  Tells the current time in UTC, as seconds si…
-            files_make_report              89  Makes a small report: a page to look at and …
-            files_size                     63  Reads a file of your session and tells its s…
-            identity_create_record         58  Makes a record that belongs to you, whoever …
-            identity_override_attempt      59  Tries to act as somebody else, and tells whe…
-            identity_whoami                39  Tells who the gateway says you are, and ever…
-            planner_plan_task             213  Plans a task with the tools you may use, che…
+            TOOL                       QUALITY  TOKENS  DESCRIPTION
+            demo_echo                      100      45  Returns the text it was given, unch…
+            demo_flaky                     100      34  Fails on every other call; shows ho…
+            demo_hash                      100      49  Computes the SHA-256 of a text, in …
+            demo_slow                      100      61  Waits for some milliseconds before …
+            demo_time                      100      37  Tells the current time in UTC, as s…
+            files_make_report              100      89  Makes a small report: a page to loo…
+            files_size                     100      63  Reads a file of your session and te…
+            identity_create_record         100      58  Makes a record that belongs to you,…
+            identity_override_attempt      100      59  Tries to act as somebody else, and …
+            identity_whoami                100      39  Tells who the gateway says you are,…
+            planner_plan_task              100     213  Plans a task with the tools you may…
         "#]],
     );
     world.check(
         "tools list --q time --limit 1",
         expect![[r#"
-            TOOL       TOKENS  DESCRIPTION
-            demo_time      37  Tells the current time in UTC, as seconds since 1970.
+            TOOL       QUALITY  TOKENS  DESCRIPTION
+            demo_time      100      37  Tells the current time in UTC, as seconds since 197…
         "#]],
     );
     world.check(
@@ -71,6 +72,7 @@ fn nothing_is_needed_to_look_around() {
               side effects  network (read)
               timeout       30 s
               flags         requires_consent
+              quality       100 of 100
               context       61 tokens
               providers     mcp:demo (priority 0)
 
@@ -89,6 +91,7 @@ fn nothing_is_needed_to_look_around() {
               side effects  network (read)
               timeout       30 s
               flags         requires_consent
+              quality       100 of 100
               context       37 tokens
               providers     mcp:demo (priority 0)
 
@@ -167,6 +170,8 @@ fn help_is_short() {
             Commands:
               serve         Run the gateway
               stdio         Speak MCP on standard input and output, through a shared gateway
+              shell         Type commands one after another, with history and completion
+              chat          Ask a language model, which may use the tools
               connect       Let a client use the gateway: writes its configuration, with a
                             backup
               servers       List servers, look at one, connect, disconnect or restart it
@@ -189,6 +194,7 @@ fn help_is_short() {
               doctor        Find out what is wrong, and how to put it right
               explain       Explain a fault code
               completions   Print completions for a shell
+              man           Print manual pages
 
             Options:
                   --config <FILE>   A configuration file; may repeat, later ones win
@@ -275,7 +281,7 @@ fn help_is_short() {
 
 /// What every view of a tool has, and a full one.
 const TOOL: &str = "name id server tool description token_cost side_effects effect default_timeout allow_parallel \
-     requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured";
+     requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured quality";
 const FULL: &str = "name id server tool description token_cost side_effects effect default_timeout allow_parallel \
      requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured \
      providers parameters definition";

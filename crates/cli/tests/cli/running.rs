@@ -61,21 +61,24 @@ fn commands_use_the_gateway_that_runs() {
     world.check(
         "servers connect sh",
         expect![[r#"
-        sh: connected
-          transport  stdio
-          where      /bin/sh ~/server.sh
-          speaks     MCP 2025-11-25
-          offers     3 tools
-    "#]],
+            sh: connected
+              transport  stdio
+              where      /bin/sh ~/server.sh
+              speaks     MCP 2025-11-25
+              offers     2 tools
+              set aside  quarantine `paint`: hidden characters: U+001B (control) in `/description`, and 2 more
+        "#]],
     );
     world.check(
         "servers",
         expect![[r#"
-        SERVER  STATE      TOOLS  TRANSPORT  WHERE
-        sh      connected      3  stdio      /bin/sh ~/server.sh
+            SERVER  STATE      TOOLS  TRANSPORT  WHERE
+            sh      connected      2  stdio      /bin/sh ~/server.sh
 
-        The gateway at http://127.0.0.1:PORT answered.
-    "#]],
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+
+            The gateway at http://127.0.0.1:PORT answered.
+        "#]],
     );
     let serving = world.processes().len();
     world.check(
@@ -88,33 +91,39 @@ fn commands_use_the_gateway_that_runs() {
     world.check(
         "servers disconnect sh",
         expect![[r#"
-        sh: disconnected
-          transport  stdio
-          where      /bin/sh ~/server.sh
-          offers     3 tools
-    "#]],
+            sh: disconnected
+              transport  stdio
+              where      /bin/sh ~/server.sh
+              offers     2 tools
+              set aside  quarantine `paint`: hidden characters: U+001B (control) in `/description`, and 2 more
+        "#]],
     );
     world.check(
         "servers restart sh",
         expect![[r#"
-        sh: connected
-          transport  stdio
-          where      /bin/sh ~/server.sh
-          speaks     MCP 2025-11-25
-          offers     3 tools
-    "#]],
+            sh: connected
+              transport  stdio
+              where      /bin/sh ~/server.sh
+              speaks     MCP 2025-11-25
+              offers     2 tools
+              set aside  quarantine `paint`: hidden characters: U+001B (control) in `/description`, and 2 more
+        "#]],
     );
     let logs = world.screen("servers logs sh");
     assert!(logs.lines().count() > 1 && logs.lines().all(|line| line == r"up and \x1b[31mrunning"), "{logs}");
     world.check(
         "doctor",
         expect![[r#"
-        ok    config   1 file read, 1 server
-        ok    gateway  running at http://127.0.0.1:PORT (process PID)
-        ok    server   sh: connected, 3 tools
+            ok    config   1 file read, 1 server
+            ok    gateway  running at http://127.0.0.1:PORT (process PID)
+            ok    server   sh: connected, 2 tools
+            warn  server   sh: tool `paint` is in quarantine and offered to nobody: hidden
+                           characters: U+001B (control) in `/description`, and 2 more
+                           fix: look at it with `toolbooth tools show sh_paint`;
+                                `toolbooth tools release sh_paint` lets it out as it is
 
-        All is well.
-    "#]],
+            Nothing is broken; 1 warning.
+        "#]],
     );
     world.check(
         "tools show prob",
@@ -129,21 +138,24 @@ fn commands_use_the_gateway_that_runs() {
     world.check(
         &format!("servers --url {}", gateway.url),
         expect![[r#"
-        SERVER  STATE      TOOLS  TRANSPORT  WHERE
-        sh      connected      3  stdio      /bin/sh ~/server.sh
+            SERVER  STATE      TOOLS  TRANSPORT  WHERE
+            sh      connected      2  stdio      /bin/sh ~/server.sh
 
-        The gateway at http://127.0.0.1:PORT answered.
-    "#]],
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+
+            The gateway at http://127.0.0.1:PORT answered.
+        "#]],
     );
     world.check(
         &format!("servers show sh --url {}/mcp", gateway.url.trim_start_matches("http://")),
         expect![[r#"
-        sh: connected
-          transport  stdio
-          where      /bin/sh ~/server.sh
-          speaks     MCP 2025-11-25
-          offers     3 tools
-    "#]],
+            sh: connected
+              transport  stdio
+              where      /bin/sh ~/server.sh
+              speaks     MCP 2025-11-25
+              offers     2 tools
+              set aside  quarantine `paint`: hidden characters: U+001B (control) in `/description`, and 2 more
+        "#]],
     );
     assert!(gateway.stop());
     world.assert_nothing_runs();
@@ -193,11 +205,15 @@ fn files_that_are_named_count_even_if_a_gateway_runs_on_others() {
     world.check(
         "servers --config other.json",
         expect![[r#"
-        SERVER  STATE      TOOLS  TRANSPORT  WHERE
-        other   connected      3  stdio      /bin/sh ~/server.sh
-        sh      connected      3  stdio      /bin/sh ~/server.sh
+            SERVER  STATE      TOOLS  TRANSPORT  WHERE
+            other   connected      2  stdio      /bin/sh ~/server.sh
+            sh      connected      2  stdio      /bin/sh ~/server.sh
 
-        No gateway was asked: servers were started for this answer and stopped again.
-    "#]],
+            other: 1 definition set aside: paint; `toolbooth servers show other` tells why
+
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+
+            No gateway was asked: servers were started for this answer and stopped again.
+        "#]],
     );
 }

@@ -155,6 +155,12 @@ fn the_first_failure_ends_a_script() {
 }
 
 #[test]
+fn tools_are_found_by_what_they_do() {
+    let found = World::new(&[]).session("", "/mcp search hash\n");
+    assert!(found.contains("demo_hash"), "{found}");
+}
+
+#[test]
 fn nothing_is_left_behind() {
     let world = World::with_server();
     world.session("", "/call sh_probe n=1\n/mcp disconnect sh\n/call sh_probe n=1\n");

@@ -75,11 +75,13 @@ fn trust_is_given_shown_and_taken_back() {
     world.check(
         "servers",
         expect![[r#"
-        SERVER  STATE      TOOLS  TRANSPORT  WHERE
-        sh      connected      3  stdio      /bin/sh ~/server.sh
+            SERVER  STATE      TOOLS  TRANSPORT  WHERE
+            sh      connected      2  stdio      /bin/sh ~/server.sh
 
-        No gateway was asked: servers were started for this answer and stopped again.
-    "#]],
+            sh: 1 definition set aside: paint; `toolbooth servers show sh` tells why
+
+            No gateway was asked: servers were started for this answer and stopped again.
+        "#]],
     );
 
     world.write("work/.mcp.json", &PROJECT.replace("fast", "slow"));
@@ -155,11 +157,12 @@ fn a_running_gateway_learns_of_trust_at_once() {
     world.check(
         "servers connect sh",
         expect![[r#"
-        sh: connected
-          transport  stdio
-          where      /bin/sh ~/server.sh
-          speaks     MCP 2025-11-25
-          offers     3 tools
-    "#]],
+            sh: connected
+              transport  stdio
+              where      /bin/sh ~/server.sh
+              speaks     MCP 2025-11-25
+              offers     2 tools
+              set aside  quarantine `paint`: hidden characters: U+001B (control) in `/description`, and 2 more
+        "#]],
     );
 }

@@ -48,11 +48,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Tools that have to do with this text.
-    pub fn about(text: &str) -> Self {
-        Self { q: Some(text.to_owned()), ..Self::default() }
-    }
-
     /// The address of one page.
     pub fn path(&self, limit: usize, cursor: Option<&str>) -> String {
         let Self {

@@ -3,10 +3,11 @@
 mod change;
 mod filter;
 mod lint;
+mod search;
 mod stats;
 
 pub use filter::Filter;
-mod search;
+pub use stats::{StatsArguments, run as show_stats};
 
 use super::in_runtime;
 use crate::arguments::Global;
@@ -42,7 +43,7 @@ enum Action {
     /// Show one tool, its arguments and how to call it.
     Show { name: String },
     /// Show what tools take of a model's context: in full, as summaries, and as a client was sent them.
-    Stats(stats::StatsArguments),
+    Stats(StatsArguments),
     /// Score how well tools tell a model what they are for; exits with 1 if one does not pass.
     Lint(lint::LintArguments),
     /// Show how a tool, or every tool that changed, differs from what was accepted of it.
