@@ -82,8 +82,6 @@ mod samples;
 mod sampling;
 #[path = "gateway/scene.rs"]
 mod scene;
-#[path = "gateway/search.rs"]
-mod search;
 #[path = "gateway/spoofing.rs"]
 mod spoofing;
 #[path = "gateway/stdio.rs"]
