@@ -73,7 +73,7 @@ pub enum What {
     Servers(ServersArguments),
     /// List, search, score and weigh tools, and see what changed in them.
     #[command(name = "/tools", hide = true)]
-    Tools(ToolsArguments),
+    Tools(Box<ToolsArguments>),
     /// Begin a new conversation with the model.
     #[command(name = "/new")]
     New,
@@ -172,7 +172,7 @@ pub fn search(words: &[String]) -> Result<ToolsArguments, Failure> {
     let start = ["/tools", "search", query.as_str()];
     let line = start.into_iter().chain(options.iter().map(String::as_str));
     match Line::try_parse_from(line) {
-        Ok(Line { what: What::Tools(what), .. }) => Ok(what),
+        Ok(Line { what: What::Tools(what), .. }) => Ok(*what),
         Ok(_) => Err(unknown("/mcp search")),
         Err(error) => Err(misused(&error, "/mcp")),
     }

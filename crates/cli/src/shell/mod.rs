@@ -231,7 +231,7 @@ impl Shell<'_> {
             What::DeadLetters(what) => dead_letters::within(reach, global, what).await,
             What::Explain(what) => explain::run(global, &what),
             What::Servers(what) => servers::within(reach, global, what).await,
-            What::Tools(what) => tools::within(reach, global, what).await,
+            What::Tools(what) => tools::within(reach, global, *what).await,
             What::Help { command } => {
                 render::print(&line::help(command.as_deref())?);
                 Ok(Exit::Ok)

@@ -179,7 +179,6 @@ mod tests {
     #[test]
     fn the_table_fits_its_vocabulary() {
         assert_eq!(TABLE.len(), ROWS * WIDTH);
-        assert!(ROWS > 30_000);
     }
 
     #[test]
