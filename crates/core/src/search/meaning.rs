@@ -135,25 +135,33 @@ impl Vectors {
         if query.len() != self.width {
             return out.fill(0.0);
         }
-        let rows = self.bytes.chunks_exact(self.width.max(1));
-        for ((out, row), own) in out.iter_mut().zip(rows).zip(&self.factors) {
-            *out = dot(query, row) as f32 * (factor * own);
+        pulp::Arch::new().dispatch(Comparison { vectors: self, query, factor, out });
+    }
+}
+
+/// One pass over all vectors, compiled for each kind of processor: the widest that this one has is taken.
+struct Comparison<'a> {
+    vectors: &'a Vectors,
+    query: &'a [i16],
+    factor: f32,
+    out: &'a mut [f32],
+}
+
+impl pulp::WithSimd for Comparison<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let rows = self.vectors.bytes.chunks_exact(self.vectors.width.max(1));
+        for ((out, row), own) in self.out.iter_mut().zip(rows).zip(&self.vectors.factors) {
+            *out = dot(self.query, row) as f32 * (self.factor * own);
         }
     }
 }
 
-/// Sixteen at a time, so that the compiler makes it a loop over vector registers.
+#[inline(always)]
 fn dot(query: &[i16], row: &[i8]) -> i32 {
-    let (queries, query_rest) = query.as_chunks::<16>();
-    let (rows, row_rest) = row.as_chunks::<16>();
-    let mut sums = [0_i32; 16];
-    for (query, row) in queries.iter().zip(rows) {
-        for lane in 0..16 {
-            sums[lane] += i32::from(query[lane]) * i32::from(row[lane]);
-        }
-    }
-    let rest: i32 = query_rest.iter().zip(row_rest).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
-    sums.iter().sum::<i32>() + rest
+    query.iter().zip(row).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
 }
 
 /// The meaning of one text.
