@@ -73,7 +73,7 @@ impl Terms {
 fn terms(index: &Index, texts: &[&str]) -> Vec<(String, Term)> {
     let stems = Stems::default();
     let mut terms = Terms::default();
-    let mut unknown: Vec<(String, u32)> = Vec::new();
+    let mut unknown: Vec<(String, u32)> = Vec::new(); // Each once: a word of a clause is one of the whole, too.
     for (text, bit) in texts.iter().zip((0..32).map(|at| 1_u32 << at)) {
         let mut before = String::new();
         each_word(text, &mut |word: &str| {
@@ -82,7 +82,11 @@ fn terms(index: &Index, texts: &[&str]) -> Vec<(String, Term)> {
             }
             let stem = stems.of(word);
             match index.entries(&stem) {
-                [] => unknown.push((word.to_owned(), bit)),
+                [] => match unknown.iter().position(|(known, _)| known == word) {
+                    Some(place) => unknown[place].1 |= bit,
+                    None if unknown.len() < MAX_TERMS => unknown.push((word.to_owned(), bit)),
+                    None => {}
+                },
                 _ => terms.put(&stem, 1.0, bit),
             }
             // What one writes as two words another writes as one.
@@ -98,7 +102,7 @@ fn terms(index: &Index, texts: &[&str]) -> Vec<(String, Term)> {
     let mut literal: Vec<(String, u32)> =
         terms.found.iter().map(|(stem, term)| (stem.clone(), term.texts)).collect();
     literal.extend(unknown.iter().map(|(word, bit)| (stems.of(word).into_owned(), *bit)));
-    for (word, bit) in unknown.iter().take(MAX_GUESSED * texts.len()) {
+    for (word, bit) in unknown.iter().take(MAX_GUESSED) {
         guesses(index, word, &stems).iter().for_each(|guess| terms.put(guess, WEIGHTS.guess, *bit));
     }
     for (stem, bits) in literal {
@@ -146,10 +150,10 @@ fn add(
             named += u32::from(posting.fields() & 0b11 != 0);
             fields[place] |= posting.fields();
             let worth = rarity * posting.count / (posting.count + WEIGHTS.k1);
-            for (text, scores) in scores.iter_mut().enumerate() {
-                if term.texts & (1 << text) != 0 {
-                    scores[place] += worth;
-                }
+            let mut texts = term.texts;
+            while texts != 0 {
+                scores[texts.trailing_zeros() as usize][place] += worth;
+                texts &= texts - 1;
             }
         }
         if term.texts & 1 != 0 {
@@ -213,8 +217,9 @@ fn spelled_right(index: &Index, stem: &str) -> Vec<String> {
     let Some(first) = stem.get(..1) else { return Vec::new() };
     let near =
         index.beginning(first).filter(|word| word.len().abs_diff(stem.len()) <= most && word.is_ascii());
+    let mut rows = Rows::default();
     let mut found: Vec<(usize, &str)> = near
-        .map(|word| (distance(stem.as_bytes(), word.as_bytes()), word))
+        .map(|word| (rows.distance(stem.as_bytes(), word.as_bytes()), word))
         .filter(|(distance, _)| *distance <= most)
         .collect();
     found.sort_unstable();
@@ -227,24 +232,34 @@ fn spelled_right(index: &Index, stem: &str) -> Vec<String> {
         .collect()
 }
 
-/// How many letters must be changed, left out, put in or swapped with a neighbour.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut two_ago = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    let mut row = vec![0; b.len() + 1];
-    for i in 1..=a.len() {
-        row[0] = i;
-        for j in 1..=b.len() {
-            let differs = usize::from(a[i - 1] != b[j - 1]);
-            row[j] = (last[j - 1] + differs).min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(two_ago[j - 2] + 1);
-            }
+/// Room for comparing words letter by letter, used again for the next pair.
+#[derive(Default)]
+struct Rows([Vec<usize>; 3]);
+
+impl Rows {
+    /// How many letters must be changed, left out, put in or swapped with a neighbour.
+    fn distance(&mut self, a: &[u8], b: &[u8]) -> usize {
+        let [two_ago, last, row] = &mut self.0;
+        for kept in [&mut *two_ago, &mut *row] {
+            kept.clear();
+            kept.resize(b.len() + 1, 0);
         }
-        std::mem::swap(&mut two_ago, &mut last);
-        std::mem::swap(&mut last, &mut row);
+        last.clear();
+        last.extend(0..=b.len());
+        for i in 1..=a.len() {
+            row[0] = i;
+            for j in 1..=b.len() {
+                let differs = usize::from(a[i - 1] != b[j - 1]);
+                row[j] = (last[j - 1] + differs).min(last[j] + 1).min(row[j - 1] + 1);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    row[j] = row[j].min(two_ago[j - 2] + 1);
+                }
+            }
+            std::mem::swap(two_ago, last);
+            std::mem::swap(last, row);
+        }
+        last[b.len()]
     }
-    last[b.len()]
 }
 
 /// A hash of a word, the same in every process.
@@ -255,7 +270,7 @@ pub(super) fn hash(word: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::distance;
+    use super::Rows;
 
     #[test]
     fn distances_count_swaps_as_one() {
@@ -267,7 +282,7 @@ mod tests {
             ("", "ab", 2),
         ];
         for (a, b, expected) in cases {
-            assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
+            assert_eq!(Rows::default().distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
         }
     }
 }

@@ -83,7 +83,7 @@ impl Index {
             if !likeness.compare(self, text, &mut alike) {
                 alike.fill(0.0);
             }
-            fuse(view, &mut words, &alike);
+            fuse(view, &mut words, &mut alike);
             match at {
                 0 => whole = words,
                 _ => parts.iter_mut().zip(words).for_each(|(best, score)| *best = best.max(score)),
@@ -107,7 +107,7 @@ impl Index {
     /// A server that fits as a whole lifts those of its tools that have any of the words.
     fn favour_servers(&self, words: &mut lexical::Scores) {
         let Some(whole) = words.texts.first_mut() else { return };
-        let lift = whole.iter().copied().fold(0_f32, f32::max) * WEIGHTS.server;
+        let lift = largest(whole) * WEIGHTS.server;
         for (bounds, fit) in self.bases.windows(2).zip(&words.servers) {
             for score in whole[bounds[0]..bounds[1]].iter_mut().filter(|score| **score > 0.0) {
                 *score += lift * fit;
@@ -166,20 +166,41 @@ impl Index {
 }
 
 /// Puts words and meanings together, each by its own best: `words` becomes the score.
-fn fuse(view: &View, words: &mut [f32], alike: &[f32]) {
-    let seen = |place: &usize| view.has(*place);
-    let most = words.iter().copied().fold(0_f32, f32::max);
-    let (mut nearest, mut sum) = (0_f32, 0_f32);
-    for place in (0..alike.len()).filter(seen) {
-        nearest = nearest.max(alike[place]);
-        sum += alike[place];
+fn fuse(view: &View, words: &mut [f32], alike: &mut [f32]) {
+    if !view.is_whole() {
+        // What is hidden is like nothing, and so changes no score.
+        (0..alike.len()).filter(|place| !view.has(*place)).for_each(|place| alike[place] = 0.0);
     }
-    let floor = (sum / view.count.max(1) as f32).max(0.0) * WEIGHTS.floor;
+    let most = largest(words);
+    let nearest = largest(alike);
+    let floor = (sum(alike) / view.count.max(1) as f32).max(0.0) * WEIGHTS.floor;
     let by_words = if most > 0.0 { WEIGHTS.lexical / most } else { 0.0 };
     let by_meaning = if nearest > floor { WEIGHTS.semantic / (nearest - floor) } else { 0.0 };
     for (score, alike) in words.iter_mut().zip(alike) {
-        *score = *score * by_words + (alike - floor).max(0.0) * by_meaning;
+        *score = *score * by_words + (*alike - floor).max(0.0) * by_meaning;
     }
+}
+
+/// The largest of these, and no less than 0. Lane by lane, so that the compiler makes it a loop over vectors.
+fn largest(scores: &[f32]) -> f32 {
+    let (chunks, rest) = scores.as_chunks::<8>();
+    let lanes = chunks.iter().fold([0_f32; 8], |mut lanes, chunk| {
+        lanes
+            .iter_mut()
+            .zip(chunk)
+            .for_each(|(lane, score)| *lane = if *score > *lane { *score } else { *lane });
+        lanes
+    });
+    lanes.iter().chain(rest).copied().fold(0.0, f32::max)
+}
+
+fn sum(scores: &[f32]) -> f32 {
+    let (chunks, rest) = scores.as_chunks::<8>();
+    let lanes = chunks.iter().fold([0_f32; 8], |mut lanes, chunk| {
+        lanes.iter_mut().zip(chunk).for_each(|(lane, score)| *lane += score);
+        lanes
+    });
+    lanes.iter().chain(rest).sum()
 }
 
 /// Whether a tool's name, description or one of its parameters' names is what a pattern describes.
