@@ -107,7 +107,7 @@ pub enum Command {
     Connect(commands::connect::ConnectArguments),
     /// List servers, look at one, connect, disconnect or restart it.
     Servers(commands::servers::ServersArguments),
-    /// List, search, score and weigh tools, and see what changed in them.
+    /// List, search, score, weigh and compare tools.
     Tools(commands::tools::ToolsArguments),
     /// Call a tool.
     Call(commands::call::CallArguments),

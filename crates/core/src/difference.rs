@@ -200,7 +200,7 @@ mod tests {
         let lines = |third: &str| format!(r#"{{"description":"1\n2\n{third}\n4\n5\n6\n7"}}"#);
         check(
             &lines("3"),
-            &lines("three\nand more"),
+            &lines(r"three\nand more"),
             &expect![[r#"
                 @@ /description
                  1

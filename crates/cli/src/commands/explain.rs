@@ -90,7 +90,7 @@ mod tests {
     use toolbooth_core::event::EventKind;
 
     /// The first words of codes.
-    const AREAS: [&str; 31] = [
+    const AREAS: [&str; 34] = [
         "approval",
         "auth",
         "blobs",
@@ -103,6 +103,7 @@ mod tests {
         "file",
         "gateway",
         "import",
+        "lint",
         "listen",
         "llm",
         "manifest",
@@ -114,8 +115,10 @@ mod tests {
         "request",
         "resource",
         "sampling",
+        "search",
         "serve",
         "server",
+        "stats",
         "stdio",
         "store",
         "token",

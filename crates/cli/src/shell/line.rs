@@ -71,7 +71,7 @@ pub enum What {
     /// List servers, look at one, connect, disconnect or restart it.
     #[command(name = "/servers", hide = true)]
     Servers(ServersArguments),
-    /// List, search, score and weigh tools, and see what changed in them.
+    /// List, search, score, weigh and compare tools.
     #[command(name = "/tools", hide = true)]
     Tools(Box<ToolsArguments>),
     /// Begin a new conversation with the model.

@@ -175,7 +175,7 @@ fn help_is_short() {
               connect       Let a client use the gateway: writes its configuration, with a
                             backup
               servers       List servers, look at one, connect, disconnect or restart it
-              tools         List tools, look at one
+              tools         List, search, score, weigh and compare tools
               call          Call a tool
               approvals     Answer for calls that wait for a person
               plan          Queue calls, read them, and run them in order
@@ -284,7 +284,7 @@ const TOOL: &str = "name id server tool description token_cost side_effects effe
      requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured quality";
 const FULL: &str = "name id server tool description token_cost side_effects effect default_timeout allow_parallel \
      requires_consent requires_approval idempotency_key capabilities auth_scopes credentials_configured \
-     providers parameters definition";
+     providers parameters definition quality";
 
 #[test]
 fn programs_get_json_of_a_stable_shape() {

@@ -15,6 +15,7 @@ pub fn without_chance(text: &str) -> String {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "TIME"),
         (r"\b\d+ (seconds?|s) ago|\bjust now", "LATELY"),
         (r"\b\d+(\.\d+)? ms\b", "TOOK"),
+        (r"p50 [\d.]+, p95 [\d.]+", "p50 TOOK, p95 TOOK"),
     ];
     let me = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().unwrap().name;
     let mut text = Regex::new(&format!(r"\b{me}\b")).unwrap().replace_all(text, "ME").into_owned();
