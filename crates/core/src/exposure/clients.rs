@@ -53,8 +53,8 @@ const fn lists(word: &'static str, names: &'static [&'static str], dialect: Dial
 /// Cursor counts the server's name and the tool's together, and leaves out what is longer than 60.
 const CURSOR: Dialect = Dialect { longest_name: Some(48), rooted: Rooted::Plainly };
 
-/// Clients by name. Those that defer were seen to do so; those that do not are here for their dialect or so that
-/// settings can name them by one word.
+/// Clients by the names they give. Those that defer say so in their own documentation; the others are here for their
+/// dialect, or so that settings can name them by one word.
 static FAMILIES: &[Family] = &[
     defers("claude-code", &["claude-code", "claude code", "claude-code-cli"], Dialect::PLAIN),
     defers("codex", &["codex-mcp-client", "codex", "codex-cli"], Dialect::ANY),
