@@ -60,8 +60,9 @@ impl Part {
 }
 
 /// How long a server that clients know must have listed the same before they are told of a change: a server that
-/// changes its mind twice has changed nothing.
-const QUIET: Duration = Duration::from_secs(2);
+/// changes its mind twice has changed nothing. Clients that asked to be told wait for a second and a half: the official
+/// conformance suite does.
+const QUIET: Duration = Duration::from_millis(750);
 /// How long a change is held back at most, by a server that never comes to rest.
 const HELD_LIMIT: Duration = Duration::from_secs(10);
 
