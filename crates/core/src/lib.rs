@@ -42,4 +42,5 @@ pub mod server;
 pub mod token;
 pub mod trace;
 pub mod weigh;
+pub mod wildcard;
 pub mod words;

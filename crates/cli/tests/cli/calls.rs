@@ -146,6 +146,17 @@ fn a_server_cannot_move_the_cursor() {
             --- exit 1
         "#]],
     );
+    // Let out, it is called, and what it answers is shown harmless.
+    assert!(world.run("tools release sh_paint").status.success());
+    world.check(
+        "call paint",
+        expect![[r#"
+        red
+        [image image/png, 6 bytes]
+        [link log file:///log]
+        [hologram content; --json shows it]
+    "#]],
+    );
     world.check(
         "servers logs sh",
         expect![[r#"

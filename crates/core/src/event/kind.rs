@@ -125,7 +125,8 @@ impl Kinds {
         let mut bits = 0;
         let mut named = false;
         for pattern in patterns.into_iter().map(str::trim).filter(|pattern| !pattern.is_empty()) {
-            let found = EventKind::ALL.into_iter().filter(|kind| fits(pattern, kind.as_str()));
+            let found =
+                EventKind::ALL.into_iter().filter(|kind| crate::wildcard::fits(pattern, kind.as_str()));
             let found = found.fold(0, |bits, kind| bits | kind.bit());
             if found == 0 {
                 return Err(NoSuchKind { pattern: pattern.chars().take(64).collect() });
@@ -140,23 +141,6 @@ impl Kinds {
     pub fn has(self, kind: EventKind) -> bool {
         self.0 & kind.bit() != 0
     }
-}
-
-/// Whether a text fits a pattern in which `*` stands for anything.
-fn fits(pattern: &str, text: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut left) = text.strip_prefix(head) else { return false };
-    let mut parts = rest.split('*').peekable();
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return left.ends_with(part);
-        }
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
 }
 
 /// No event is of a kind that was asked for.

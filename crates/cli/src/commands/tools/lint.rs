@@ -165,7 +165,10 @@ fn show(global: &Global, arguments: &LintArguments, mark: u8, mut tools: Vec<Val
     if !arguments.filters.is_empty() {
         tools.retain(|tool| {
             let names = ["name", "tool"].map(|key| tool[key].as_str().unwrap_or_default());
-            arguments.filters.iter().any(|filter| names.iter().any(|name| fits(filter, name)))
+            arguments
+                .filters
+                .iter()
+                .any(|filter| names.iter().any(|name| toolbooth_core::wildcard::fits(filter, name)))
         });
     }
     for tool in &mut tools {
@@ -225,21 +228,4 @@ fn draw(tools: &[Value], mark: u8, failing: usize, paint: Paint) -> String {
         }
     });
     out
-}
-
-/// Whether a name fits a filter in which `*` stands for anything.
-fn fits(filter: &str, name: &str) -> bool {
-    let Some((head, rest)) = filter.split_once('*') else { return filter == name };
-    let Some(mut left) = name.strip_prefix(head) else { return false };
-    let mut parts = rest.split('*').peekable();
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return left.ends_with(part);
-        }
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
 }
