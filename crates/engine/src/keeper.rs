@@ -5,10 +5,12 @@ use crate::changes::Change;
 use crate::clock::now_ms;
 use crate::engine::{Engine, Managed};
 use crate::exposure::SurfaceCause;
+use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use toolbooth_core::catalog::{
     Admitting, Assembly, Catalog, Discovery, Evenness, Ground, ListKind, Naming, NamingStyle, Offer, Parts,
@@ -66,6 +68,9 @@ const QUIET: Duration = Duration::from_millis(750);
 /// How long a change is held back at most, by a server that never comes to rest.
 const HELD_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long a server waits for its list to be on disk before it counts as connected.
+const SAVING_LIMIT: Duration = Duration::from_secs(2);
+
 /// Changes that are held back until their servers have come to rest.
 #[derive(Default)]
 struct HeldBack {
@@ -115,6 +120,10 @@ pub(crate) struct CatalogKeeper {
     /// What servers said of which a tool is in quarantine, to be admitted anew when one is let out.
     apart: BTreeMap<ServerName, (Arc<ServerEntry>, Discovery)>,
     revision: u64,
+    /// What is to be kept for the next start, once it is published.
+    unsaved: Vec<DiscoveryRecord>,
+    /// The write that is under way: a later one must not be overtaken by it.
+    saving: Option<JoinHandle<()>>,
 }
 
 impl CatalogKeeper {
@@ -128,6 +137,8 @@ impl CatalogKeeper {
             parts: Parts::new(),
             apart: BTreeMap::new(),
             revision: 0,
+            unsaved: Vec::new(),
+            saving: None,
         }
     }
 
@@ -158,15 +169,45 @@ impl CatalogKeeper {
                     keeper.take(part, &engine, &mut waiting);
                 }
                 keeper.publish(&engine);
-                (keeper, waiting)
+                keeper.save(&engine, waiting);
+                keeper
             };
             let done = if large { tokio::task::spawn_blocking(work).await } else { Ok(work()) };
-            let Ok((keeper, waiting)) = done else { return };
+            let Ok(keeper) = done else { return };
             self = keeper;
+        }
+    }
+
+    /// Keeps what was published for the next start, and then tells those who wait that their news is in: a server that
+    /// is said to be connected is known after a kill, too.
+    fn save(&mut self, engine: &Engine, waiting: Vec<oneshot::Sender<()>>) {
+        let tell = |waiting: Vec<oneshot::Sender<()>>| {
             for done in waiting {
                 let _ = done.send(());
             }
+        };
+        if self.unsaved.is_empty() {
+            return tell(waiting);
         }
+        let (records, earlier) = (std::mem::take(&mut self.unsaved), self.saving.take());
+        let store = engine.store().clone();
+        let (saved, on_disk) = oneshot::channel();
+        self.saving = Some(tokio::spawn(async move {
+            if let Some(earlier) = earlier {
+                let _ = earlier.await;
+            }
+            for result in join_all(records.into_iter().map(|record| store.save_discovery(record))).await {
+                if let Err(error) = result {
+                    tracing::warn!("what a server offers could not be kept for the next start: {error}");
+                }
+            }
+            let _ = saved.send(());
+        }));
+        tokio::spawn(async move {
+            // A store that hangs costs the next start its head start, and nobody their server.
+            let _ = tokio::time::timeout(SAVING_LIMIT, on_disk).await;
+            tell(waiting);
+        });
     }
 
     fn take(&mut self, part: Part, engine: &Arc<Engine>, waiting: &mut Vec<oneshot::Sender<()>>) {
@@ -183,7 +224,7 @@ impl CatalogKeeper {
                     self.base.insert(name, Arc::new(part));
                 }
             }
-            Part::Now => self.release(engine),
+            Part::Now => self.release(),
             Part::Manifests(entries) => self.manifests = entries,
             Part::Cached { entry, discovery } | Part::Own { entry, discovery } => {
                 if let Some(part) = self.admit(&entry, &discovery, engine) {
@@ -217,16 +258,16 @@ impl CatalogKeeper {
             Some(_) => return self.held_back.hold(part, record),
             None => self.cause = SurfaceCause::Discovered,
         }
-        remember(engine, record);
+        self.unsaved.extend(record);
         self.base.insert(part.entry.name.clone(), Arc::new(part));
     }
 
-    fn release(&mut self, engine: &Engine) {
+    fn release(&mut self) {
         let (parts, records) = self.held_back.release();
         if !parts.is_empty() {
             self.cause = SurfaceCause::Changed;
             self.base.extend(parts);
-            remember(engine, records.into_values());
+            self.unsaved.extend(records.into_values());
         }
     }
 
@@ -429,16 +470,4 @@ fn record_of(
     let entry_hash = engine.entry_hash(&server)?;
     let payload = cached::write(discovery).bytes().clone();
     Some(DiscoveryRecord { server, entry_hash, era: era.as_str().to_owned(), saved_at_ms: now_ms(), payload })
-}
-
-/// Keeps discoveries for the next start.
-fn remember(engine: &Engine, records: impl IntoIterator<Item = DiscoveryRecord>) {
-    for record in records {
-        let store = engine.store().clone();
-        tokio::spawn(async move {
-            if let Err(error) = store.save_discovery(record).await {
-                tracing::warn!("what a server offers could not be kept for the next start: {error}");
-            }
-        });
-    }
 }
