@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: search-eval [FOLDER] [--runs FOLDER]";
+const USAGE: &str = "usage: search-eval [FOLDER] [--runs FOLDER] [--speed]";
 
 fn main() -> ExitCode {
     match run() {
@@ -30,10 +30,12 @@ fn main() -> ExitCode {
 fn run() -> Result<(), String> {
     let mut folder = PathBuf::from("../shared/search-eval");
     let mut runs = None;
+    let mut speed_alone = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--runs" => runs = Some(PathBuf::from(arguments.next().ok_or(USAGE)?)),
+            "--speed" => speed_alone = true,
             other if other.starts_with("--") => return Err(format!("`{other}` is unknown\n{USAGE}")),
             other => folder = PathBuf::from(other),
         }
@@ -41,6 +43,14 @@ fn run() -> Result<(), String> {
     let sets = sets::read(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     if cfg!(debug_assertions) {
         println!("note: this is not an optimised build; its times mean little\n");
+    }
+    if speed_alone {
+        // For profilers: nothing but what is measured.
+        let mut files: Vec<&String> = sets.iter().map(|set| &set.tools).collect();
+        files.dedup();
+        let collections: Result<Vec<_>, _> =
+            files.iter().map(|file| Collection::read(&folder, file)).collect();
+        return Ok(speeds(&sets, &collections?).iter().for_each(|speed| println!("{speed}")));
     }
     let mut collections: Vec<Collection> = Vec::new();
     let (mut ours, mut plain, mut seed) = (Vec::new(), Vec::new(), Vec::new());
@@ -68,13 +78,16 @@ fn run() -> Result<(), String> {
     }
     println!("{}", table(&sets, &ours, &plain, &seed));
     let named = measure::exact_names(&collections);
-    let speeds: Vec<_> =
-        [5_000, 10_000].into_iter().filter_map(|size| speed::measure(&sets, &collections, size)).collect();
+    let speeds = speeds(&sets, &collections);
     for speed in &speeds {
         println!("{speed}");
     }
     println!("\n{}", goals::judge(&sets, &ours, named, &speeds));
     Ok(())
+}
+
+fn speeds(sets: &[Set], collections: &[Collection]) -> Vec<speed::Speed> {
+    [5_000, 10_000].into_iter().filter_map(|size| speed::measure(sets, collections, size)).collect()
 }
 
 fn table(sets: &[Set], ours: &[Figures], plain: &[Figures], seed: &[Figures]) -> String {

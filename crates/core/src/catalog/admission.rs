@@ -69,6 +69,11 @@ impl ServerCatalog {
     pub(crate) fn reading(&self, read: impl FnOnce(&Self) -> Part) -> Arc<Part> {
         self.reading.get_or_init(|| Arc::new(read(self))).clone()
     }
+
+    /// Whether search has read its tools.
+    pub(crate) fn is_read(&self) -> bool {
+        self.reading.get().is_some()
+    }
 }
 
 /// What admission goes by, besides what a server says.

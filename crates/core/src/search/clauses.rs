@@ -1,9 +1,9 @@
 //! Clauses: a long request often asks for several things, and each of them has a tool of its own.
 
 /// More clauses than this are not looked at on their own.
-const MAX_CLAUSES: usize = 8;
+const MAX_CLAUSES: usize = 5;
 /// A clause has at least so many words.
-const LEAST_WORDS: usize = 3;
+const LEAST_WORDS: usize = 2;
 /// A request with fewer words than this asks for one thing.
 const LEAST_ASKED: usize = 12;
 /// Words that begin another thing to do.
@@ -32,7 +32,7 @@ fn cut(text: &str) -> (&str, &str) {
     let mut from = 0;
     for (at, c) in text.char_indices() {
         let ends = matches!(c, ',' | ';' | '\n' | '。' | '，' | '；' | '、')
-            || (matches!(c, '.' | '?' | '!') && text[at + 1..].starts_with(char::is_whitespace));
+            || (matches!(c, '.' | '?' | '!' | '+' | '&') && text[at + 1..].starts_with(char::is_whitespace));
         if ends && (words >= LEAST_WORDS - 1 || matches!(c, '.' | '?' | '!' | '\n')) {
             return (&text[..at], &text[at + c.len_utf8()..]);
         }

@@ -1,9 +1,10 @@
 //! Meanings from elsewhere: vectors that another encoder made, compared in place of the table's.
 
 use super::clauses::clauses;
+use super::comparison::{Sought, Vectors};
 use super::fields::{Field, each_text};
 use super::index::Index;
-use super::meaning::{Vector, Vectors};
+use super::meaning::Vector;
 use super::rank::Likeness;
 use super::words::spelled_out;
 use crate::catalog::Tool;
@@ -68,12 +69,11 @@ pub struct Given {
 }
 
 impl Likeness for Given {
-    fn compare(&self, index: &Index, text: &str, out: &mut [f32]) -> bool {
-        let Some(vector) = self.texts.get(text.trim()) else { return false };
-        if index.len() != self.tools.0.len() {
-            return false;
+    fn compare(&self, index: &Index, texts: &[&str], out: &mut [Vec<f32>]) {
+        if index.len() == self.tools.0.len() {
+            let vector = |text: &&str| self.texts.get(text.trim()).map(|vector| &**vector);
+            let texts: Vec<Sought> = texts.iter().map(|text| Sought::of(vector(text))).collect();
+            self.tools.0.compare(&texts, 0, out);
         }
-        self.tools.0.compare(&vector.wide(), vector.factor(), out);
-        true
     }
 }

@@ -2,9 +2,11 @@
 
 use super::fields::Fields;
 use super::lexical::hash;
-use super::part::{Analyst, Part};
+use super::part::{Analyst, Part, Posting};
 use crate::catalog::{ServerCatalog, Tool};
 use std::collections::HashMap;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How many views are kept; beyond that they are made anew.
@@ -21,12 +23,14 @@ pub struct Hit {
     pub matched: Fields,
 }
 
-/// Where a word is: its part and its place there.
+/// Where a word is: its part and its place there, and the postings of the tools that have it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) hash: u64,
     pub(super) part: u32,
     pub(super) word: u32,
+    from: u32,
+    to: u32,
 }
 
 /// Which tools of an index somebody may see.
@@ -61,6 +65,8 @@ pub struct Index {
     pub(super) words: Vec<Entry>,
     /// One entry for each different word, in the order of the words.
     pub(super) unique: Vec<Entry>,
+    /// The postings of all parts in the order of `words`: those of one word lie together.
+    postings: Vec<Posting>,
     views: Mutex<HashMap<String, Arc<View>>>,
 }
 
@@ -68,15 +74,20 @@ impl Index {
     /// Indexes these servers. Those that an earlier snapshot had are not read again.
     pub fn of<'a>(servers: impl Iterator<Item = &'a Arc<ServerCatalog>>) -> Self {
         let servers: Vec<_> = servers.filter(|server| !server.entry.is_own()).cloned().collect();
-        let mut analyst = Analyst::default();
-        let parts: Vec<Arc<Part>> =
-            servers.iter().map(|server| server.reading(|server| analyst.read(server))).collect();
+        let parts = read(&servers);
         let mut bases = vec![0];
         for server in &servers {
             bases.push(bases.last().copied().unwrap_or_default() + server.tools.len());
         }
-        let (words, unique) = gather(&parts);
-        Self { servers, parts, bases, words, unique, views: Mutex::default() }
+        let mut words = gather(&parts);
+        let postings = lay_together(&mut words, &parts, &bases);
+        let unique = unique(&words, &parts);
+        Self { servers, parts, bases, words, unique, postings, views: Mutex::default() }
+    }
+
+    /// The tools that have a word, of one server.
+    pub(super) fn postings(&self, entry: &Entry) -> &[Posting] {
+        self.postings.get(entry.from as usize..entry.to as usize).unwrap_or_default()
     }
 
     /// How many tools it has.
@@ -123,16 +134,65 @@ impl Index {
     }
 }
 
-fn gather(parts: &[Arc<Part>]) -> (Vec<Entry>, Vec<Entry>) {
+/// So many tools are worth a thread of their own.
+const WORTH_A_THREAD: usize = 500;
+/// Calls go on meanwhile: not all processors are taken.
+const MAX_THREADS: usize = 4;
+
+/// Reads all servers, large catalogs on several threads.
+fn read(servers: &[Arc<ServerCatalog>]) -> Vec<Arc<Part>> {
+    let unread = servers.iter().filter(|server| !server.is_read());
+    let tools: usize = unread.map(|server| server.tools.len()).sum();
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = processors.min(MAX_THREADS).min(tools / WORTH_A_THREAD);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut analyst = Analyst::default();
+        while let Some(server) = servers.get(next.fetch_add(1, Ordering::Relaxed)) {
+            server.reading(|server| analyst.read(server));
+        }
+    };
+    std::thread::scope(|scope| {
+        // A thread that cannot be had is one less: the others do its work.
+        for _ in 1..threads {
+            let _ = std::thread::Builder::new().name("search-index".into()).spawn_scoped(scope, work);
+        }
+        work();
+    });
+    let mut analyst = Analyst::default();
+    servers.iter().map(|server| server.reading(|server| analyst.read(server))).collect()
+}
+
+/// The words of all parts, by hash.
+fn gather(parts: &[Arc<Part>]) -> Vec<Entry> {
     let mut words = Vec::with_capacity(parts.iter().map(|part| part.words.len()).sum());
     for (part, index) in parts.iter().zip(0_u32..) {
         let entries = (0..part.words.len()).zip(0_u32..);
-        words.extend(entries.map(|(at, word)| Entry { hash: hash(part.words.get(at)), part: index, word }));
+        let entry = |(at, word)| Entry { hash: hash(part.words.get(at)), part: index, word, from: 0, to: 0 };
+        words.extend(entries.map(entry));
     }
     words.sort_unstable_by_key(|entry| (entry.hash, entry.part));
+    words
+}
+
+/// Copies postings together, so that a search goes through them without looking into each part.
+fn lay_together(words: &mut [Entry], parts: &[Arc<Part>], bases: &[usize]) -> Vec<Posting> {
+    let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    let mut all = Vec::with_capacity(parts.iter().map(|part| part.count_postings()).sum());
+    for entry in words {
+        let (part, base) = (&parts[entry.part as usize], place(bases[entry.part as usize]));
+        entry.from = place(all.len());
+        all.extend(part.postings(entry.word as usize).iter().map(|posting| posting.from_base(base)));
+        entry.to = place(all.len());
+    }
+    all
+}
+
+/// One entry for each different word, in the order of the words.
+fn unique(words: &[Entry], parts: &[Arc<Part>]) -> Vec<Entry> {
     let mut unique: Vec<Entry> = words.chunk_by(|a, b| a.hash == b.hash).map(|same| same[0]).collect();
     let text = |entry: &Entry| parts[entry.part as usize].words.get(entry.word as usize);
     unique.sort_unstable_by(|a, b| text(a).cmp(text(b)));
     unique.shrink_to_fit();
-    (words, unique)
+    unique
 }

@@ -124,26 +124,17 @@ fn add(
     fields: &mut [u8],
 ) {
     let entries = index.entries(word);
-    let postings = |entry: &Entry| {
-        let part = entry.part as usize;
-        (index.bases[part], index.parts[part].postings(entry.word as usize))
-    };
-    let count = |entry: &Entry| {
-        let (base, postings) = postings(entry);
-        if view.is_whole() {
-            postings.len()
-        } else {
-            postings.iter().filter(|p| view.has(base + p.tool())).count()
-        }
+    let count = |entry: &Entry| match (index.postings(entry), view.is_whole()) {
+        (postings, true) => postings.len(),
+        (postings, false) => postings.iter().filter(|posting| view.has(posting.tool())).count(),
     };
     let having: usize = entries.iter().map(count).sum();
     let rarity = rarity(view.count, having) * term.weight;
     let among = rarity_of_servers(index, entries.len()) * term.weight;
     for entry in entries {
-        let (base, postings) = postings(entry);
         let mut named = 0;
-        for posting in postings {
-            let place = base + posting.tool();
+        for posting in index.postings(entry) {
+            let place = posting.tool();
             if !view.has(place) {
                 continue;
             }

@@ -2,7 +2,7 @@
 //! point the same way.
 
 use super::pieces::{Vocabulary, each_token};
-use std::collections::HashMap;
+use crate::name_map::NameMap;
 
 static TABLE: &[u8] = include_bytes!("table/table.i8");
 static SCALES: &[u8] = include_bytes!("table/scale.f32");
@@ -17,8 +17,8 @@ const MAX_PIECES: usize = 1_000;
 /// A direction: bytes and the factor that makes its length one.
 #[derive(Debug, Clone)]
 pub struct Vector {
-    bytes: Box<[i8]>,
-    factor: f32,
+    pub(super) bytes: Box<[i8]>,
+    pub(super) factor: f32,
 }
 
 impl Vector {
@@ -39,32 +39,27 @@ impl Vector {
     pub(super) fn width(&self) -> usize {
         self.bytes.len()
     }
-
-    /// What [`Vectors::compare`] multiplies by.
-    pub(super) fn factor(&self) -> f32 {
-        self.factor
-    }
-
-    /// Its numbers, for a loop over many vectors.
-    pub(super) fn wide(&self) -> Vec<i16> {
-        self.bytes.iter().map(|byte| i16::from(*byte)).collect()
-    }
 }
 
 /// Adds up what the pieces of texts mean. Words that came before are remembered.
 #[derive(Default)]
 pub(super) struct Reader {
-    known: HashMap<Box<str>, (u32, u32)>,
+    known: NameMap<Box<str>, (u32, u32)>,
     rows: Vec<u16>,
 }
 
 impl Reader {
     /// Adds the pieces of a text, each counted `weight` times.
     pub(super) fn add(&mut self, sum: &mut [f32; WIDTH], text: &str, weight: f32) {
+        self.add_where(sum, text, weight, |_| true);
+    }
+
+    /// Adds the pieces of those words of a text that count.
+    fn add_where(&mut self, sum: &mut [f32; WIDTH], text: &str, weight: f32, counts: impl Fn(&str) -> bool) {
         let vocabulary = Vocabulary::get();
         let mut left = MAX_PIECES;
         each_token(text, &mut |token: &str| {
-            if left == 0 {
+            if left == 0 || !counts(token) {
                 return;
             }
             let (from, to) = match self.known.get(token) {
@@ -97,91 +92,33 @@ fn add_row(sum: &mut [f32; WIDTH], row: usize, weight: f32) {
     }
 }
 
-/// Vectors of the same width, one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Vectors {
-    width: usize,
-    bytes: Vec<i8>,
-    factors: Vec<f32>,
-}
+/// Words that are true of everything that is searched for here.
+const OF_EVERY_TOOL: &[&str] = &["tool", "tools", "server", "servers", "mcp"];
 
-impl Vectors {
-    /// None yet, with room for `count`.
-    pub(super) fn with_room(width: usize, count: usize) -> Self {
-        Self { width, bytes: Vec::with_capacity(width * count), factors: Vec::with_capacity(count) }
-    }
-
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.factors.len()
-    }
-
-    /// Adds one; what has no direction is like nothing.
-    pub(super) fn push(&mut self, vector: Option<&Vector>) {
-        match vector.filter(|vector| vector.bytes.len() == self.width) {
-            Some(vector) => {
-                self.bytes.extend_from_slice(&vector.bytes);
-                self.factors.push(vector.factor);
-            }
-            None => {
-                self.bytes.resize(self.bytes.len() + self.width, 0);
-                self.factors.push(0.0);
-            }
-        }
-    }
-
-    /// Writes how like each of them is to `query`, from -1 to 1.
-    pub(super) fn compare(&self, query: &[i16], factor: f32, out: &mut [f32]) {
-        if query.len() != self.width {
-            return out.fill(0.0);
-        }
-        pulp::Arch::new().dispatch(Comparison { vectors: self, query, factor, out });
-    }
-}
-
-/// One pass over all vectors, compiled for each kind of processor: the widest that this one has is taken.
-struct Comparison<'a> {
-    vectors: &'a Vectors,
-    query: &'a [i16],
-    factor: f32,
-    out: &'a mut [f32],
-}
-
-impl pulp::WithSimd for Comparison<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let rows = self.vectors.bytes.chunks_exact(self.vectors.width.max(1));
-        for ((out, row), own) in self.out.iter_mut().zip(rows).zip(&self.vectors.factors) {
-            *out = dot(self.query, row) as f32 * (self.factor * own);
-        }
-    }
-}
-
-#[inline(always)]
-fn dot(query: &[i16], row: &[i8]) -> i32 {
-    query.iter().zip(row).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
-}
-
-/// The meaning of one text.
-pub(super) fn meaning(text: &str) -> Option<Vector> {
+/// What a request means. "A tool for", "server:" and the like say nothing, unless nothing else is said.
+pub(super) fn meaning(request: &str) -> Option<Vector> {
+    let mut reader = Reader::default();
     let mut sum = [0_f32; WIDTH];
-    Reader::default().add(&mut sum, text, 1.0);
-    Vector::of(&sum)
+    reader.add_where(&mut sum, request, 1.0, |word| !OF_EVERY_TOOL.contains(&word));
+    Vector::of(&sum).or_else(|| {
+        reader.add(&mut sum, request, 1.0);
+        Vector::of(&sum)
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::comparison::{Sought, Vectors};
     use super::*;
 
     fn likeness(a: &str, b: &str) -> f32 {
         let mut vectors = Vectors::with_room(WIDTH, 1);
         vectors.push(meaning(b).as_ref());
         let query = meaning(a).expect("a meaning");
-        let mut out = [0.0];
-        vectors.compare(&query.wide(), query.factor(), &mut out);
-        out[0]
+        let mut out = [vec![0.0], vec![0.0]];
+        vectors.compare(&[Sought::of(None), Sought::of(Some(&query))], 0, &mut out);
+        assert_eq!(out[0], [0.0], "what means nothing is like nothing");
+        out[1][0]
     }
 
     #[test]
@@ -196,5 +133,11 @@ mod tests {
         let far = likeness("send an email to a colleague", "current weather of a city");
         assert!(near > far + 0.2, "{near} {far}");
         assert!(meaning("").is_none());
+    }
+
+    #[test]
+    fn a_request_is_about_what_the_tool_does() {
+        assert!(likeness("MCP server: email, tool: send a message", ": email, : send a message") > 0.99);
+        assert!(meaning("tools").is_some(), "where nothing else is said, that counts");
     }
 }

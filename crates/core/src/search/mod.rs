@@ -6,6 +6,7 @@
 //! goes with it from snapshot to snapshot.
 
 mod clauses;
+mod comparison;
 mod fields;
 mod given;
 mod index;

@@ -52,20 +52,33 @@ impl Spellings {
         Self(all)
     }
 
-    fn places(&self, text: &str) -> impl Iterator<Item = usize> {
-        let wanted = hash(text);
+    fn places(&self, wanted: u64) -> impl Iterator<Item = usize> {
         let from = self.0.partition_point(|(hash, _)| *hash < wanted);
         self.0[from..].iter().take_while(move |(hash, _)| *hash == wanted).map(|(_, place)| *place as usize)
     }
 }
 
-/// Calls `visit` with the places of those tools of a server whose name is `text`.
+/// A text that may be the name of a tool.
+pub(super) struct SoughtName<'a> {
+    text: &'a str,
+    hash: u64,
+}
+
+impl<'a> SoughtName<'a> {
+    /// Reads it once for all servers.
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, hash: hash(text) }
+    }
+}
+
+/// Calls `visit` with the places of those tools of a server whose name is sought.
 pub(super) fn each_named(
     server: &ServerCatalog,
     spellings: &Spellings,
-    text: &str,
+    sought: &SoughtName<'_>,
     visit: &mut impl FnMut(usize, Naming),
 ) {
+    let SoughtName { text, hash: wanted } = *sought;
     let own = server.entry.name.as_str();
     let after = |prefix: &str, rest: &str| {
         strip(text, prefix).and_then(|text| strip(text, own)).and_then(|text| strip(text, rest).map(str::len))
@@ -74,7 +87,7 @@ pub(super) fn each_named(
     let forms = [after("", "_"), after("", "__"), after("mcp_", "_"), after("mcp.", ".")];
     for length in forms.into_iter().flatten() {
         let rest = &text[text.len() - length..];
-        for place in spellings.places(rest) {
+        for place in spellings.places(hash(rest)) {
             let Some(tool) = server.tools.get(place) else { continue };
             let names = [Some(&*tool.name), tool.under.as_ref().map(|under| &*under.name)];
             if let Some(case) = names.into_iter().flatten().filter_map(|name| same(name, rest)).max() {
@@ -84,7 +97,7 @@ pub(super) fn each_named(
             }
         }
     }
-    for place in spellings.places(text) {
+    for place in spellings.places(wanted) {
         let Some(tool) = server.tools.get(place) else { continue };
         let under = tool.under.as_ref().and_then(|under| same(&under.exposed, text));
         let forms = [

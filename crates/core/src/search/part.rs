@@ -2,13 +2,14 @@
 //!
 //! It is made once for each part of a catalog. Parts that a new snapshot shares with the last are not read again.
 
+use super::comparison::Vectors;
 use super::fields::{Field, each_text};
-use super::meaning::{Reader, Vector, Vectors, WIDTH};
+use super::meaning::{Reader, Vector, WIDTH};
 use super::names::Spellings;
 use super::weights::{FIELDS, WEIGHTS};
 use super::words::{Stems, compact, each_word, is_stop, spelled_out};
 use crate::catalog::{ServerCatalog, Tool};
-use std::collections::HashMap;
+use crate::name_map::NameMap;
 
 /// No tool is read further than this many words.
 const MAX_WORDS: usize = 4_000;
@@ -25,7 +26,12 @@ pub(super) struct Posting {
 }
 
 impl Posting {
-    /// The tool, as a place in its part.
+    /// The same tool among all of an index, of which its part's first is at `base`.
+    pub(super) fn from_base(self, base: u32) -> Self {
+        Self { place: self.place + (base << 8), count: self.count }
+    }
+
+    /// The tool, as a place in its part or in the index.
     pub(super) fn tool(self) -> usize {
         (self.place >> 8) as usize
     }
@@ -61,6 +67,20 @@ impl Texts {
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
+
+    /// Calls `visit` with the places of those that begin with a text, and whether that is all of them.
+    pub(super) fn each_beginning_with(&self, beginning: &str, visit: &mut impl FnMut(usize, bool)) {
+        let (bytes, wanted) = (self.text.as_bytes(), beginning.as_bytes());
+        let mut start = 0;
+        for (place, end) in self.ends.iter().enumerate() {
+            let end = *end as usize;
+            let is_long_enough = end - start >= wanted.len();
+            if is_long_enough && bytes.get(start..).is_some_and(|rest| rest.starts_with(wanted)) {
+                visit(place, end - start == wanted.len());
+            }
+            start = end;
+        }
+    }
 }
 
 /// What search knows of one server's tools.
@@ -83,6 +103,11 @@ impl Part {
         let at = |index: usize| self.starts.get(index).map_or(0, |start| *start as usize);
         self.postings.get(at(word)..at(word + 1)).unwrap_or_default()
     }
+
+    /// How many there are of all stems.
+    pub(super) fn count_postings(&self) -> usize {
+        self.postings.len()
+    }
 }
 
 /// Reads tools. What it has learned of words serves all parts of one snapshot.
@@ -90,8 +115,8 @@ impl Part {
 pub(super) struct Analyst {
     stems: Stems,
     /// Words as they are written, and their stems; stop words have none.
-    known: HashMap<Box<str>, Option<u32>>,
-    ids: HashMap<Box<str>, u32>,
+    known: NameMap<Box<str>, Option<u32>>,
+    ids: NameMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
     reader: Reader,
     found: Vec<(u32, u8)>,

@@ -1,11 +1,12 @@
 //! The order of hits: words and meanings put together, names before everything.
 
 use super::clauses::clauses;
+use super::comparison::Sought;
 use super::fields::{Field, Fields, each_text};
 use super::index::{Hit, Index, View};
 use super::lexical;
 use super::meaning::meaning;
-use super::names::{Naming, as_name, each_named};
+use super::names::{Naming, SoughtName, as_name, each_named};
 use super::query::{Pattern, Query};
 use super::weights::WEIGHTS;
 use crate::catalog::Tool;
@@ -32,21 +33,19 @@ impl Tally {
 
 /// How like tools are to texts: the table's word on it, or somebody else's.
 pub trait Likeness {
-    /// Writes how like each tool is to `text`, in the order of the index; false where it cannot be said.
-    fn compare(&self, index: &Index, text: &str, out: &mut [f32]) -> bool;
+    /// Writes how like each tool is to each of the texts, in the order of the index; what cannot be said stays 0.
+    fn compare(&self, index: &Index, texts: &[&str], out: &mut [Vec<f32>]);
 }
 
 /// What the compiled-in table says.
 struct Table;
 
 impl Likeness for Table {
-    fn compare(&self, index: &Index, text: &str, out: &mut [f32]) -> bool {
-        let Some(meant) = meaning(text) else { return false };
-        let wide = meant.wide();
-        for (part, bounds) in index.parts.iter().zip(index.bases.windows(2)) {
-            part.vectors.compare(&wide, meant.factor(), &mut out[bounds[0]..bounds[1]]);
+    fn compare(&self, index: &Index, texts: &[&str], out: &mut [Vec<f32>]) {
+        let texts: Vec<Sought> = texts.iter().map(|text| Sought::of(meaning(text).as_ref())).collect();
+        for (part, base) in index.parts.iter().zip(&index.bases) {
+            part.vectors.compare(&texts, *base, out);
         }
-        true
     }
 }
 
@@ -76,13 +75,11 @@ impl Index {
         texts.extend(clauses(text));
         let mut words = lexical::score(self, view, &texts, &mut tally.fields);
         self.favour_servers(&mut words);
-        let mut alike = vec![0_f32; self.len()];
+        let mut alike = vec![vec![0_f32; self.len()]; texts.len()];
+        likeness.compare(self, &texts, &mut alike);
         let mut parts = vec![0_f32; if texts.len() > 1 { self.len() } else { 0 }];
         let mut whole = Vec::new();
-        for (at, (text, mut words)) in texts.iter().zip(words.texts).enumerate() {
-            if !likeness.compare(self, text, &mut alike) {
-                alike.fill(0.0);
-            }
+        for (at, (mut words, mut alike)) in words.texts.into_iter().zip(alike).enumerate() {
             fuse(view, &mut words, &mut alike);
             match at {
                 0 => whole = words,
@@ -96,8 +93,9 @@ impl Index {
         for (score, own) in tally.scores.iter_mut().zip(whole) {
             *score = score.max(own);
         }
+        let name = SoughtName::new(text);
         for ((server, part), base) in self.servers.iter().zip(&self.parts).zip(&self.bases) {
-            each_named(server, &part.spellings, text, &mut |place, naming| {
+            each_named(server, &part.spellings, &name, &mut |place, naming| {
                 let best = tally.named.entry(base + place).or_insert(naming);
                 *best = naming.max(*best);
             });
@@ -119,28 +117,29 @@ impl Index {
     fn favour_names(&self, text: &str, scores: &mut [f32]) {
         let Some(name) = as_name(text) else { return };
         let one_word = !text.contains(char::is_whitespace);
+        let beginning = (one_word && name.len() > 2).then_some(WEIGHTS.name_prefix);
         for (part, base) in self.parts.iter().zip(&self.bases) {
-            for place in 0..part.names.len() {
-                let own = part.names.get(place);
-                if own == name {
-                    scores[base + place] += WEIGHTS.same_name;
-                } else if one_word && name.len() > 2 && own.starts_with(&name) {
-                    scores[base + place] += WEIGHTS.name_prefix;
-                }
-            }
+            part.names.each_beginning_with(&name, &mut |place, is_all| {
+                let lift = if is_all { Some(WEIGHTS.same_name) } else { beginning };
+                scores[base + place] += lift.unwrap_or_default();
+            });
         }
     }
 
     /// The best tools in view, by name where scores are equal.
     fn best(&self, view: &View, query: &Query, tally: &Tally) -> Vec<Hit> {
-        let pattern = query.pattern.as_ref();
+        let fits = |place: usize| match &query.pattern {
+            Some(pattern) => self.tool(place).is_some_and(|tool| matches(pattern, tool)),
+            None => tally.scores[place] > 0.0 || tally.naming(place).is_some(),
+        };
+        // Few are good enough to be put in order. What is named or must match is, whatever its score.
+        let least = match (&query.pattern, tally.named.is_empty()) {
+            (None, true) => least_of_best(&tally.scores, query.limit, |place| view.has(place)),
+            _ => 0.0,
+        };
         let mut found: Vec<(Option<Naming>, f32, usize)> = (0..self.len())
-            .filter(|place| view.has(*place))
+            .filter(|place| tally.scores[*place] >= least && view.has(*place) && fits(*place))
             .map(|place| (tally.naming(place), tally.scores[place], place))
-            .filter(|(named, score, _)| named.is_some() || *score > 0.0 || pattern.is_some())
-            .filter(|(_, _, place)| {
-                pattern.is_none_or(|pattern| self.tool(*place).is_some_and(|tool| matches(pattern, tool)))
-            })
             .collect();
         let order = |a: &(Option<Naming>, f32, usize), b: &(Option<Naming>, f32, usize)| {
             let by_score = (b.0, b.1).partial_cmp(&(a.0, a.1)).unwrap_or(Ordering::Equal);
@@ -163,6 +162,20 @@ impl Index {
     fn name(&self, place: usize) -> Option<(&str, &str)> {
         self.tool(place).map(|tool| (&*tool.exposed, tool.server.name.as_str()))
     }
+}
+
+/// The least of the `count` largest scores that count, or 0 where there are no more.
+fn least_of_best(scores: &[f32], count: usize, counts: impl Fn(usize) -> bool) -> f32 {
+    let mut best = vec![0_f32; count]; // The largest first.
+    let mut least = 0.0;
+    for (place, score) in scores.iter().enumerate() {
+        if *score > least && counts(place) {
+            best.pop();
+            best.insert(best.partition_point(|better| better >= score), *score);
+            least = best.last().copied().unwrap_or_default();
+        }
+    }
+    least
 }
 
 /// Puts words and meanings together, each by its own best: `words` becomes the score.

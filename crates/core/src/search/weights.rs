@@ -55,7 +55,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     semantic: 0.6,
     clause: 0.3,
     server: 0.2,
-    synonym: 0.2,
+    synonym: 0.3,
     guess: 0.6,
     same_name: 0.3,
     name_prefix: 0.15,

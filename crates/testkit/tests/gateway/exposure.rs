@@ -233,6 +233,10 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
     );
     all.push(json!({ "name": "read_mailbox", "description": "Reads mail from a mailbox.",
         "inputSchema": { "type": "object", "properties": { "folder": { "enum": ["inbox", "sent"] } } } }));
+    for (name, about) in [("draft", "Drafts"), ("forward", "Forwards"), ("delete", "Deletes")] {
+        all.push(json!({ "name": format!("{name}_mail"), "description": format!("{about} an e-mail."),
+            "inputSchema": { "type": "object" } }));
+    }
     upstream.list(Value::Array(all).to_string());
     gateway.act("srv", "refresh").await;
     for era in ERAS {
@@ -245,8 +249,11 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
         );
         assert!(toolbooth_core::weigh::tokens(text) <= 500, "{text}");
         let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
-        // What neither a word nor its meaning speaks for is no hit: it would cost tokens.
-        assert!((2..=5).contains(&hits.len()), "{}", told.answer);
+        let mut names: Vec<&str> = hits.iter().filter_map(|hit| hit["name"].as_str()).collect();
+        names.sort_unstable();
+        let mail =
+            ["srv_delete_mail", "srv_draft_mail", "srv_forward_mail", "srv_read_mailbox", "srv_send_mail"];
+        assert_eq!(names, mail, "{}", told.answer);
         let told = client.call("mcp_tool_search", json!({ "query": "read mailbox", "limit": 1 })).await;
         assert!(told.text().contains(r#"]: {"name":"srv_read_mailbox","#), "in full: {}", told.text());
         let told = client.call("mcp_tool_search", json!({ "query": "srv_tool_0123" })).await;

@@ -1,0 +1,217 @@
+//! Likeness: all tools' vectors against a few texts' at once, in one pass.
+
+use super::meaning::Vector;
+
+/// Numbers are taken this many at a time; vectors are filled up with zeros to a multiple of it.
+const STEP: usize = 16;
+
+/// Vectors of the same width, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Vectors {
+    width: usize,
+    numbers: Vec<[i8; STEP]>,
+    factors: Vec<f32>,
+}
+
+impl Vectors {
+    /// None yet, with room for `count`.
+    pub(super) fn with_room(width: usize, count: usize) -> Self {
+        let steps = width.div_ceil(STEP) * count;
+        Self { width, numbers: Vec::with_capacity(steps), factors: Vec::with_capacity(count) }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.factors.len()
+    }
+
+    /// Adds one; what has no direction is like nothing.
+    pub(super) fn push(&mut self, vector: Option<&Vector>) {
+        let vector = vector.filter(|vector| vector.width() == self.width);
+        let zeros = || std::iter::repeat_n([0; STEP], self.width.div_ceil(STEP));
+        match vector {
+            Some(vector) => self.numbers.extend(vector.bytes.chunks(STEP).map(filled_up)),
+            None => self.numbers.extend(zeros()),
+        }
+        self.factors.push(vector.map_or(0.0, |vector| vector.factor));
+    }
+
+    /// Writes how like each of them is to each text, from -1 to 1: into the list of that text, from `base` on.
+    pub(super) fn compare(&self, texts: &[Sought], base: usize, out: &mut [Vec<f32>]) {
+        // What has another width cannot be compared: it stays like nothing.
+        let steps = self.width.div_ceil(STEP);
+        let fitting = texts.iter().zip(out).filter(|(text, _)| text.numbers.len() == steps && steps > 0);
+        let mut columns: Vec<Column<'_>> = fitting
+            .filter_map(|(text, out)| Some(Column { text, out: out.get_mut(base..base + self.len())? }))
+            .collect();
+        // Rows are the long part. Each is fetched once, for four texts at a time.
+        #[cfg(target_arch = "x86_64")]
+        if let Some(simd) = pulp::x86::V3::try_new() {
+            return pulp::Simd::vectorize(simd, wide::Pass { simd, rows: self, columns: &mut columns });
+        }
+        for (place, row) in self.numbers.chunks_exact(steps.max(1)).enumerate() {
+            for column in &mut columns {
+                let sum = row.iter().zip(&column.text.numbers).map(|(row, text)| products(row, text)).sum();
+                column.put(place, sum, self.factors[place]);
+            }
+        }
+    }
+}
+
+fn filled_up(numbers: &[i8]) -> [i8; STEP] {
+    let mut step = [0; STEP];
+    step.iter_mut().zip(numbers).for_each(|(place, number)| *place = *number);
+    step
+}
+
+fn products(row: &[i8; STEP], text: &[i16; STEP]) -> i32 {
+    row.iter().zip(text).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
+}
+
+/// A text that vectors are compared with, made ready for a loop over many of them.
+pub(super) struct Sought {
+    numbers: Vec<[i16; STEP]>,
+    factor: f32,
+}
+
+impl Sought {
+    /// A text that means nothing is like nothing.
+    pub(super) fn of(vector: Option<&Vector>) -> Self {
+        let numbers = |vector: &Vector| {
+            vector.bytes.chunks(STEP).map(|chunk| filled_up(chunk).map(i16::from)).collect()
+        };
+        Self {
+            numbers: vector.map(numbers).unwrap_or_default(),
+            factor: vector.map_or(0.0, |vector| vector.factor),
+        }
+    }
+}
+
+/// A text, and where likeness to it is written.
+struct Column<'a> {
+    text: &'a Sought,
+    out: &'a mut [f32],
+}
+
+impl Column<'_> {
+    #[inline(always)]
+    fn put(&mut self, place: usize, sum: i32, factor: f32) {
+        self.out[place] = sum as f32 * (self.text.factor * factor);
+    }
+}
+
+/// The same pass with the instructions that most processors of this kind have. The compiler finds half of their width
+/// by itself.
+#[cfg(target_arch = "x86_64")]
+mod wide {
+    use super::{Column, STEP, Vectors};
+    use pulp::{cast, i32x8, x86::V3};
+
+    pub(super) struct Pass<'a, 'b> {
+        pub(super) simd: V3,
+        pub(super) rows: &'a Vectors,
+        pub(super) columns: &'a mut [Column<'b>],
+    }
+
+    impl pulp::WithSimd for Pass<'_, '_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: pulp::Simd>(self, _: S) {
+            let Self { simd, rows, columns } = self;
+            let steps = rows.width.div_ceil(STEP).max(1);
+            for ((place, row), factor) in rows.numbers.chunks_exact(steps).enumerate().zip(&rows.factors) {
+                let (fours, rest) = columns.as_chunks_mut::<4>();
+                fours.iter_mut().for_each(|four| row_of(simd, row, four, place, *factor));
+                let (twos, rest) = rest.as_chunks_mut::<2>();
+                twos.iter_mut().for_each(|two| row_of(simd, row, two, place, *factor));
+                let (ones, _) = rest.as_chunks_mut::<1>();
+                ones.iter_mut().for_each(|one| row_of(simd, row, one, place, *factor));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn row_of<const N: usize>(
+        simd: V3,
+        row: &[[i8; STEP]],
+        columns: &mut [Column<'_>; N],
+        place: usize,
+        factor: f32,
+    ) {
+        let mut sums: [i32x8; N] = [cast([0_i32; 8]); N];
+        let texts: [&[[i16; STEP]]; N] = std::array::from_fn(|at| &columns[at].text.numbers[..row.len()]);
+        for (step, numbers) in row.iter().enumerate() {
+            let numbers = simd.convert_i8x16_to_i16x16(cast(*numbers));
+            for (sum, text) in sums.iter_mut().zip(texts) {
+                let products = simd.multiply_wrapping_add_adjacent_i16x16(numbers, cast(text[step]));
+                *sum = simd.wrapping_add_i32x8(*sum, products);
+            }
+        }
+        for (column, sum) in columns.iter_mut().zip(sums) {
+            let lanes: [i32; 8] = cast(sum);
+            column.put(place, lanes.iter().sum(), factor);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that look like chance and are always the same.
+    fn vector(seed: u64, width: usize) -> Vector {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 40) as f32 / 8_388_608.0 - 1.0
+        };
+        let numbers: Vec<f32> = (0..width).map(|_| next()).collect();
+        Vector::of(&numbers).expect("a direction")
+    }
+
+    #[test]
+    fn every_way_of_comparing_says_the_same() {
+        for width in [1, 15, 16, 17, 256, 300] {
+            let rows: Vec<Vector> = (0..5).map(|seed| vector(seed, width)).collect();
+            let mut vectors = Vectors::with_room(width, rows.len());
+            rows.iter().for_each(|row| vectors.push(Some(row)));
+            vectors.push(None);
+            for count in 0..=9 {
+                let texts: Vec<Vector> = (0..count).map(|seed| vector(100 + seed, width)).collect();
+                let sought: Vec<Sought> = texts.iter().map(|text| Sought::of(Some(text))).collect();
+                let mut out = vec![vec![7.0; 8]; texts.len()];
+                vectors.compare(&sought, 1, &mut out);
+                for (text, out) in texts.iter().zip(&out) {
+                    let expected = |row: &Vector| {
+                        let sum: i32 = row
+                            .bytes
+                            .iter()
+                            .zip(&text.bytes)
+                            .map(|(a, b)| i32::from(*a) * i32::from(*b))
+                            .sum();
+                        sum as f32 * (text.factor * row.factor)
+                    };
+                    let expected: Vec<f32> = rows.iter().map(expected).collect();
+                    assert_eq!(out[1..6], expected, "{count} texts of width {width}");
+                    assert_eq!((out[0], out[6], out[7]), (7.0, 0.0, 7.0), "no other place is touched");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_width_is_like_nothing() {
+        let mut vectors = Vectors::with_room(32, 1);
+        vectors.push(Some(&vector(1, 32)));
+        vectors.push(Some(&vector(1, 48)));
+        let mut out = [vec![0.0; 2], vec![0.0; 2], vec![0.0; 2]];
+        vectors.compare(
+            &[Sought::of(Some(&vector(2, 48))), Sought::of(None), Sought::of(Some(&vector(1, 32)))],
+            0,
+            &mut out,
+        );
+        assert_eq!((&out[0], &out[1]), (&vec![0.0; 2], &vec![0.0; 2]));
+        assert!(out[2][0] > 0.99 && out[2][1] == 0.0);
+    }
+}
