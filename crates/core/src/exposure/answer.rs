@@ -25,6 +25,8 @@ pub struct SearchAnswer {
 
 /// How much is said of each hit: characters of its description and optional parameters, less and less.
 const DETAILS: [(usize, usize); 5] = [(200, 12), (120, 8), (60, 5), (0, 3), (0, 0)];
+/// A hit whose score is under this share of the best one's fits less.
+const FITS_LESS: f32 = 0.7;
 /// The longest note that is passed on.
 const MAX_NOTE: usize = 160;
 
@@ -35,22 +37,26 @@ pub fn search_answer(hits: &[AnswerHit<'_>], notes: &[String], budget: u32) -> S
         let text = format!("No tool was found. Try other words, or `mcp_tool_list`.{notes}");
         return SearchAnswer { text, has_definition: false };
     };
-    let lines = |detail| hits.iter().map(|hit| line(hit, detail)).collect::<Vec<_>>();
+    // Less is said of what fits less.
+    let level = |hit: &AnswerHit<'_>, level: usize| {
+        let fits_less = hit.score < best.score * FITS_LESS;
+        DETAILS[(level + usize::from(fits_less)).min(DETAILS.len() - 1)]
+    };
+    let lines = |at| hits.iter().map(|hit| line(hit, level(hit, at))).collect::<Vec<_>>();
     let fits = |lines: &Vec<String>| tokens_within(&written(lines, &notes), budget).is_some();
-    let Some(mut lines) = DETAILS.into_iter().map(lines).find(fits) else {
+    let Some(mut lines) = (0..DETAILS.len()).map(lines).find(fits) else {
         let names: Vec<String> = hits.iter().map(|hit| hit.tool.exposed.to_string()).collect();
         return SearchAnswer { text: written(&names, &notes), has_definition: false };
     };
     let text = written(&lines, &notes);
     // In full it needs no signature beside, and most who have it need less of the others.
     for (line_of, hit) in lines.iter_mut().zip(hits) {
-        let shorter = line(hit, DETAILS[1]);
+        let shorter = line(hit, level(hit, 1));
         if shorter.len() < line_of.len() {
             *line_of = shorter;
         }
     }
-    lines[0] =
-        format!("Best match [{}, {:.2}]: {}", best.tool.server.name, best.score, core_definition(best.tool));
+    lines[0] = format!("Best match {}: {}", standing(best), core_definition(best.tool));
     let in_full = written(&lines, &notes);
     match tokens_within(&in_full, budget) {
         Some(_) => SearchAnswer { text: in_full, has_definition: true },
@@ -63,11 +69,20 @@ fn written(lines: &[String], notes: &str) -> String {
 }
 
 fn line(hit: &AnswerHit<'_>, (characters, optional): (usize, usize)) -> String {
-    let AnswerHit { tool, score } = hit;
-    let head = format!("{} [{}, {score:.2}]", signature(tool, optional), tool.server.name);
+    let tool = hit.tool;
+    let head = format!("{} {}", signature(tool, optional), standing(hit));
     match tool.description().filter(|_| characters > 0) {
         Some(text) if !text.trim().is_empty() => format!("{head} {}", cut(&text, characters)),
         _ => head,
+    }
+}
+
+/// Whose tool it is, unless its name says so, and how well it fits.
+fn standing(AnswerHit { tool, score }: &AnswerHit<'_>) -> String {
+    let server = tool.server.name.as_str();
+    match tool.exposed.starts_with(server) {
+        true => format!("[{score:.2}]"),
+        false => format!("[{server}, {score:.2}]"),
     }
 }
 
@@ -111,7 +126,7 @@ mod tests {
         let answer = search_answer(&[AnswerHit { tool: &tool, score: 0.5 }], &["`git` is down".into()], 500);
         assert_eq!(
             answer.text,
-            "Best match [srv, 0.50]: {\"name\":\"srv_read\",\"description\":\"Reads a file.\",\
+            "Best match [0.50]: {\"name\":\"srv_read\",\"description\":\"Reads a file.\",\
              \"inputSchema\":{\"type\":\"object\",\"properties\":{}}}\nNote: `git` is down"
         );
     }

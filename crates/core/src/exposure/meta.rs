@@ -25,13 +25,13 @@ pub fn definitions() -> [RawJson; 4] {
     [
         json!({
             "name": SEARCH,
-            "description": "Find tools for a task: most are not listed. Gives signatures; call one by its name or with mcp_tool_call.",
+            "description": "Find tools for a task; most are not listed. Call a hit by name or with mcp_tool_call.",
             "inputSchema": {
                 "type": "object",
                 "properties": {
-                    "query": { "type": "string", "description": "What to do, or a tool's name" },
+                    "query": { "type": "string", "description": "What to do, or a name" },
                     "queries": { "type": "array", "items": text },
-                    "regex": { "type": "string", "description": "What a hit must match" },
+                    "regex": text,
                     "limit": { "type": "integer" }
                 }
             },
@@ -39,13 +39,13 @@ pub fn definitions() -> [RawJson; 4] {
         }),
         json!({
             "name": LIST,
-            "description": "List all tools, page by page.",
+            "description": "List all tools by pages.",
             "inputSchema": { "type": "object", "properties": { "server": text, "cursor": text } },
             "annotations": reads
         }),
         json!({
             "name": DESCRIBE,
-            "description": "Get a tool's full definition.",
+            "description": "Get a full definition.",
             "inputSchema": { "type": "object", "properties": { "name": text }, "required": ["name"] },
             "annotations": reads
         }),
