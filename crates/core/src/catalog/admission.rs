@@ -8,6 +8,7 @@ use super::quarantine::{Quarantined, hold_back};
 use super::tool::{Discovery, Offer, Tool};
 use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
+use crate::lint::{suspect, suspicious, visible};
 use crate::manifest::{AuthHints, Overlay, ToolTerms};
 use crate::schema::{Coverage, Patterns, survey};
 use crate::search::Part;
@@ -26,7 +27,7 @@ pub const MAX_DEFINITION_DEPTH: usize = 100;
 /// A definition that did not enter the catalog, or not as it came, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
-    /// `tool`, `prompt`, `resource` or `template`: it did not enter. `name`: the tool has another name.
+    /// `tool`, `prompt`, `resource`, `template` or `instructions`: it did not enter. `name`: the tool has another name.
     /// `schema`: the tool is there, but not all of its arguments are checked. `quarantine`: it waits to be released.
     pub kind: &'static str,
     /// Its name as far as one could be read, or a preview of the text.
@@ -111,6 +112,7 @@ pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: Admitting<'
     let same = |own: &str| own.to_owned();
     let resources = offers("resource", &discovery.resources, "uri", &same);
     let templates = offers("template", &discovery.templates, "uriTemplate", &same);
+    let instructions = admit_instructions(discovery.instructions.as_deref(), &mut set_aside);
     ServerCatalog {
         entry: entry.clone(),
         evenness: Evenness::of(&tools),
@@ -120,7 +122,7 @@ pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: Admitting<'
         resources,
         templates,
         capabilities: discovery.capabilities.clone(),
-        instructions: discovery.instructions.clone(),
+        instructions,
         set_aside,
         quarantined,
         reading: OnceLock::new(),
@@ -328,6 +330,18 @@ fn terms_of(entry: &ServerEntry, candidate: &Candidate<'_>, usual: &Arc<ToolTerm
     Arc::new(terms)
 }
 
+/// A server's advice to models, unless people would read another text than the models do.
+fn admit_instructions(text: Option<&str>, set_aside: &mut Vec<SetAside>) -> Option<String> {
+    let text = text?;
+    let Some((character, trick, _)) = suspicious(text) else { return Some(text.to_owned()) };
+    set_aside.push(SetAside {
+        kind: "instructions",
+        name: visible(text).chars().take(60).collect(),
+        reason: format!("hidden characters: U+{:04X} ({trick})", u32::from(character)),
+    });
+    None
+}
+
 fn admit_offers(
     entry: &Arc<ServerEntry>,
     kind: &'static str,
@@ -344,6 +358,10 @@ fn admit_offers(
             set_aside.push(SetAside { kind, name, reason: format!("the definition has no `{key}`") });
             continue;
         };
+        if let Some(why) = suspect(source.as_str()).filter(|_| !entry.is_own()) {
+            set_aside.push(SetAside { kind, name: visible(&own).into_owned(), reason: why.to_string() });
+            continue;
+        }
         let exposed = rename(&own);
         let renamed = crate::json::with_members(source, &[(key, RawJson::from_value(&exposed))]);
         offers.push(Offer {

@@ -243,10 +243,7 @@ async fn a_search_answers_in_few_tokens_and_loads_what_it_found() {
         let client = Client::of(era, gateway.address).await;
         let told = client.call("mcp_tool_search", json!({ "query": "send an email to somebody" })).await;
         let text = told.text();
-        assert!(
-            text.starts_with("srv_send_mail(to: string, subject?: string, body?: string) ["),
-            "{text}"
-        );
+        assert!(text.starts_with("srv_send_mail(to: string, subject?: string, body?: string) ["), "{text}");
         assert!(toolbooth_core::weigh::tokens(text) <= 500, "{text}");
         let hits = told.result()["_meta"]["toolbooth/search"]["hits"].as_array().cloned().unwrap();
         let mut found = names(&hits);
