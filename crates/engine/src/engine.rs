@@ -435,7 +435,9 @@ impl Engine {
     }
 
     /// Puts other terms in force, for every call from now on.
-    pub fn set_terms(&self, terms: Terms) {
+    pub fn set_terms(&self, mut terms: Terms) {
+        let earlier = self.terms().encoder.clone();
+        terms.encoder = terms.encoder.map(|encoder| encoder.or_earlier(earlier.as_ref()));
         self.terms.store(Arc::new(terms));
         // Clients may be shown more or less now; each stream looks at its own list.
         self.announce(Change::List(ListKind::Tools));

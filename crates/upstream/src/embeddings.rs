@@ -81,6 +81,11 @@ impl Embeddings {
         Ok(Self { client: Client::new(origin, CONNECT), key, model: model.to_owned() })
     }
 
+    /// Whether another one is the same model at the same address, asked with the same key.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.client.origin() == other.client.origin() && self.model == other.model && self.key == other.key
+    }
+
     /// The model's name.
     pub fn model(&self) -> &str {
         &self.model

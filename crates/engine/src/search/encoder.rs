@@ -52,6 +52,11 @@ impl Encoder {
         })
     }
 
+    /// This one, or an earlier one of the same endpoint: that has encoded tools already.
+    pub(crate) fn or_earlier(self: Arc<Self>, earlier: Option<&Arc<Self>>) -> Arc<Self> {
+        earlier.filter(|earlier| earlier.endpoint.is_same(&self.endpoint)).cloned().unwrap_or(self)
+    }
+
     /// Its word on a query, if it has one in time.
     pub(super) async fn given(self: &Arc<Self>, catalog: &Arc<Catalog>, query: &Query) -> Option<Given> {
         if self.rests() {

@@ -174,6 +174,10 @@ async fn an_encoder_helps_and_its_absence_harms_nobody() {
     let tools_sent =
         seen.iter().filter_map(|request| request["input"].as_array()).filter(|texts| texts.len() > 1);
     assert_eq!(tools_sent.count(), 1, "what is known is not asked again");
+    let (status, report) = http.post_json("/servers/reload", "").await;
+    assert_eq!(status, 200, "{report}");
+    let answer = found(&http, "q=quuxify").await;
+    assert_eq!(names(&answer).first(), Some(&"work_send_mail"), "a reload forgets nothing: {answer}");
 
     for temper in [Temper::Silent, Temper::Cross] {
         encoder.turn(temper);
