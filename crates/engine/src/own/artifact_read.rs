@@ -1,6 +1,6 @@
 //! `artifact_read`: reads on in a file of the caller's session, in parts that fit.
 
-use super::jq::{self, JqFault};
+use super::jq::{self, Filtered, JqFault};
 use super::{Told, text_block};
 use crate::engine::Engine;
 use base64::Engine as _;
@@ -82,12 +82,12 @@ impl Engine {
         if wanted.is_for_all() && file.mime.starts_with("image/") && file.size_bytes <= MAX_PICTURE {
             return Ok(picture(&file, &bytes));
         }
-        let bytes = match &wanted.jq {
+        let text = match &wanted.jq {
             Some(filter) => self.take_out(filter, &bytes, offset.saturating_add(limit)).await?,
-            None => bytes,
+            None => Filtered { bytes, is_cut: false },
         };
-        let is_large = bytes.len() > LARGE || wanted.pattern.is_some();
-        let read = move || read_text(&wanted, &file, &bytes, offset, limit);
+        let is_large = text.bytes.len() > LARGE || wanted.pattern.is_some();
+        let read = move || read_text(&wanted, &file, &text, offset, limit);
         match is_large {
             true => tokio::task::spawn_blocking(read).await.map_err(|_| "reading failed".to_owned())?,
             false => read(),
@@ -95,7 +95,7 @@ impl Engine {
     }
 
     /// What a filter takes out of a file, as much of it as is needed.
-    async fn take_out(&self, filter: &str, bytes: &Bytes, characters: usize) -> Result<Bytes, String> {
+    async fn take_out(&self, filter: &str, bytes: &Bytes, characters: usize) -> Result<Filtered, String> {
         let most = characters.saturating_mul(4).saturating_add(4096);
         let seat = self.own_seats().filtering.acquire().await;
         let _seat = seat.map_err(|_| "the gateway stops".to_owned())?;
@@ -110,7 +110,8 @@ fn whole(number: f64) -> usize {
     number as usize
 }
 
-fn read_text(wanted: &Wanted, file: &Kept, bytes: &[u8], offset: usize, limit: usize) -> Told {
+fn read_text(wanted: &Wanted, file: &Kept, text: &Filtered, offset: usize, limit: usize) -> Told {
+    let Filtered { bytes, is_cut } = text;
     let Kept { name, mime, size_bytes, .. } = file;
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(format!("`{name}` is no text: {mime}, {size_bytes} bytes"));
@@ -130,10 +131,12 @@ fn read_text(wanted: &Wanted, file: &Kept, bytes: &[u8], offset: usize, limit: u
     let part = part(text, offset, limit);
     let end = part.next.unwrap_or(part.total);
     let more = match part.next {
+        // How much there is in all is not known of what was cut.
+        Some(next) if *is_cut => format!("[characters {offset} to {end}; go on with offset {next}]"),
         Some(next) => format!("[characters {offset} to {end} of {}; go on with offset {next}]", part.total),
         None => format!("[characters {offset} to {end} of {}; this is the end]", part.total),
     };
-    let about = json!({ "name": name, "offset": offset, "next_offset": part.next, "characters": part.total });
+    let about = json!({ "name": name, "offset": offset, "next_offset": part.next, "characters": (!is_cut).then_some(part.total) });
     Ok((vec![text_block(&part.text), text_block(&more)], RawJson::from_value(&about)))
 }
 

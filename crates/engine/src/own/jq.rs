@@ -18,6 +18,17 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// The most that a child may say about what is wrong.
 const MAX_COMPLAINT: u64 = 1_000;
 
+/// The most that a filter may give, however far into it somebody wants to read.
+const MAX_OUTPUT: usize = 64 << 20;
+
+/// What a filter gave.
+pub(super) struct Filtered {
+    /// The text.
+    pub(super) bytes: Bytes,
+    /// Whether there is more than was wanted.
+    pub(super) is_cut: bool,
+}
+
 /// Why a filter gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JqFault {
@@ -27,6 +38,9 @@ pub(super) enum JqFault {
     /// It took too long.
     #[error("the jq filter took longer than {} seconds", DEADLINE.as_secs())]
     Deadline,
+    /// What is wanted lies too far in.
+    #[error("the jq filter gives more than {MAX_OUTPUT} bytes before what you want: let it give less")]
+    TooMuch,
     /// It failed.
     #[error("the jq filter failed: {0}")]
     Failed(String),
@@ -36,7 +50,14 @@ pub(super) enum JqFault {
 }
 
 /// What a filter makes of a text of JSON: its values, one a line, as many bytes as are wanted.
-pub(super) async fn run(executable: &Path, filter: &str, text: Bytes, most: usize) -> Result<Bytes, JqFault> {
+pub(super) async fn run(
+    executable: &Path,
+    filter: &str,
+    text: Bytes,
+    most: usize,
+) -> Result<Filtered, JqFault> {
+    let wanted = most;
+    let most = most.min(MAX_OUTPUT);
     if filter.chars().count() > MAX_FILTER {
         return Err(JqFault::TooLong);
     }
@@ -73,16 +94,22 @@ pub(super) async fn run(executable: &Path, filter: &str, text: Bytes, most: usiz
     let work = async {
         let rest = async { tokio::join!(feeding, hearing).1 };
         tokio::pin!(reading, rest);
-        let (out, said) = tokio::select! {
+        let (out, is_full, said) = tokio::select! {
             (out, is_full) = &mut reading => match is_full {
-                // Once there is enough, nobody waits for the rest.
-                true => return Ok(out),
-                false => (out, rest.await),
+                true => (out, true, String::new()),
+                false => (out, false, rest.await),
             },
-            said = &mut rest => (reading.await.0, said),
+            said = &mut rest => {
+                let (out, is_full) = reading.await;
+                (out, is_full, said)
+            }
         };
+        // Once there is enough, nobody waits for the rest.
+        if is_full {
+            return Ok((out, true));
+        }
         match child.wait().await {
-            Ok(status) if status.success() => Ok(out),
+            Ok(status) if status.success() => Ok((out, false)),
             Ok(status) if status.code() == Some(1) && !said.is_empty() => Err(JqFault::Failed(said)),
             // It did not end by itself.
             Ok(_) => Err(JqFault::Failed("it needed too much memory or time".into())),
@@ -90,7 +117,35 @@ pub(super) async fn run(executable: &Path, filter: &str, text: Bytes, most: usiz
         }
     };
     match tokio::time::timeout(DEADLINE, work).await {
-        Ok(done) => done.map(Bytes::from),
+        Ok(Ok((_, true))) if wanted > most => Err(JqFault::TooMuch),
+        Ok(Ok((mut out, is_cut))) => {
+            if is_cut {
+                out.truncate(whole_characters(&out));
+            }
+            Ok(Filtered { bytes: Bytes::from(out), is_cut })
+        }
+        Ok(Err(fault)) => Err(fault),
         Err(_) => Err(JqFault::Deadline),
+    }
+}
+
+/// How much of a text that was cut anywhere ends with a character.
+fn whole_characters(text: &[u8]) -> usize {
+    match std::str::from_utf8(text) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => text.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_characters;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        let text = "añ中🦀".as_bytes();
+        let whole: Vec<usize> = (0..=text.len()).map(|end| whole_characters(&text[..end])).collect();
+        assert_eq!(whole, [0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10]);
+        assert_eq!(whole_characters(b"a\xff"), 2, "what is no text is told as such");
     }
 }

@@ -34,7 +34,8 @@ pub struct Encoder {
     endpoint: Embeddings,
     tools: Mutex<HashMap<Key, Arc<Vector>>>,
     texts: Mutex<HashMap<String, Arc<Vector>>>,
-    standing: Mutex<Option<(u64, Arc<Standing>)>>,
+    /// The last revision whose tools were encoded, and their vectors; none where they cannot all be had.
+    standing: Mutex<Option<(u64, Option<Arc<Standing>>)>>,
     gathering: AtomicBool,
     resting: Mutex<Option<Instant>>,
 }
@@ -66,6 +67,7 @@ impl Encoder {
             self.gather(catalog);
             return None;
         };
+        let tools = tools?;
         let wanted: Vec<&str> = query.texts.iter().flat_map(|text| texts_of(text)).collect();
         let mut texts: HashMap<String, Arc<Vector>> = HashMap::new();
         let mut missing = Vec::new();
@@ -90,8 +92,8 @@ impl Encoder {
         Some(Given { tools, texts })
     }
 
-    /// The vectors of this snapshot's tools, once they are all there.
-    fn standing(&self, catalog: &Catalog) -> Option<Arc<Standing>> {
+    /// The vectors of this snapshot's tools, once it is known whether they can be had.
+    fn standing(&self, catalog: &Catalog) -> Option<Option<Arc<Standing>>> {
         let known = lock(&self.standing).clone();
         known.filter(|(revision, _)| *revision == catalog.revision).map(|(_, standing)| standing)
     }
@@ -103,8 +105,8 @@ impl Encoder {
         }
         let (encoder, catalog) = (self.clone(), catalog.clone());
         tokio::spawn(async move {
-            encoder.encode(&catalog).await;
-            encoder.gathering.store(false, Ordering::Release);
+            let gathering = Gathering(encoder);
+            gathering.0.encode(&catalog).await;
         });
     }
 
@@ -117,8 +119,11 @@ impl Encoder {
             }
         };
         let Ok(all) = tokio::task::spawn_blocking(prepare).await else { return };
-        if all.len() > MAX_TOOLS {
+        if all.is_empty() {
             return;
+        }
+        if all.len() > MAX_TOOLS {
+            return self.settle(catalog.revision, None, "there are too many tools to encode");
         }
         let missing: Vec<&(Key, String)> = {
             let mut known = lock(&self.tools);
@@ -140,9 +145,16 @@ impl Encoder {
             let known = lock(&self.tools);
             all.iter().map(|(key, _)| known.get(key).cloned()).collect()
         };
-        if let Some(standing) = Standing::of(vectors.into_iter()) {
-            *lock(&self.standing) = Some((catalog.revision, Arc::new(standing)));
+        let standing = Standing::of(vectors.into_iter());
+        self.settle(catalog.revision, standing, "the endpoint gave vectors that cannot be compared");
+    }
+
+    /// Says for good what is known of a snapshot: what cannot be encoded is not tried again with every search.
+    fn settle(&self, revision: u64, standing: Option<Standing>, otherwise: &str) {
+        if standing.is_none() {
+            tracing::warn!("search goes by the built-in table until the tools change: {otherwise}");
         }
+        *lock(&self.standing) = Some((revision, standing.map(Arc::new)));
     }
 
     /// Asks the endpoint; where it fails, it is left alone for a while.
@@ -163,6 +175,15 @@ impl Encoder {
     fn rest(&self, error: &EmbeddingsError) {
         tracing::warn!("search goes by the built-in table for {REST:?}: {error}");
         *lock(&self.resting) = Some(Instant::now() + REST);
+    }
+}
+
+/// Encoding that is under way, until it ends in any way.
+struct Gathering(Arc<Encoder>);
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        self.0.gathering.store(false, Ordering::Release);
     }
 }
 

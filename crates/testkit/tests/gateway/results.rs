@@ -239,8 +239,17 @@ async fn filters_cannot_run_away() {
         let told = ask(filter).await;
         assert!(told.is_error() && told.text().contains(why), "{filter}: {}", told.answer);
     }
-    // Only as much as fits is waited for.
+    // Only as much as fits is waited for, and however far somebody wants to read, no more than a bounded part.
     assert!(ask("range(1e15)").await.text().starts_with("0\n1\n2\n"));
+    let far = json!({ "name": name, "jq": "\"word\"*100|repeat(.)", "offset": 1e18 });
+    let told = client.call("artifact_read", far).await;
+    assert!(told.is_error() && told.text().contains("let it give less"), "{}", told.answer);
+    let told = ask("repeat(\"中文字\")").await;
+    assert!(
+        !told.is_error() && told.text().starts_with("\"中文字\""),
+        "cut between characters: {}",
+        told.answer
+    );
 }
 
 #[tokio::test]
