@@ -2,12 +2,14 @@
 //!
 //! Run it as `cargo xtask search-eval [FOLDER]`. It uses the catalog and its search as the gateway does.
 
+mod encoded;
 mod goals;
 mod measure;
 mod rivals;
 mod sets;
 mod speed;
 
+use encoded::Encoded;
 use measure::{Figures, mean};
 use rivals::{Bm25, Substrings};
 use sets::{Collection, Set};
@@ -15,7 +17,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: search-eval [FOLDER] [--runs FOLDER] [--speed]";
+const USAGE: &str = "usage: search-eval [FOLDER] [--runs FOLDER] [--speed] [--texts FILE] [--vectors FILE]";
 
 fn main() -> ExitCode {
     match run() {
@@ -31,11 +33,14 @@ fn run() -> Result<(), String> {
     let mut folder = PathBuf::from("../shared/search-eval");
     let mut runs = None;
     let mut speed_alone = false;
+    let (mut texts_to, mut vectors_from) = (None, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--runs" => runs = Some(PathBuf::from(arguments.next().ok_or(USAGE)?)),
             "--speed" => speed_alone = true,
+            "--texts" => texts_to = Some(PathBuf::from(arguments.next().ok_or(USAGE)?)),
+            "--vectors" => vectors_from = Some(PathBuf::from(arguments.next().ok_or(USAGE)?)),
             other if other.starts_with("--") => return Err(format!("`{other}` is unknown\n{USAGE}")),
             other => folder = PathBuf::from(other),
         }
@@ -44,23 +49,31 @@ fn run() -> Result<(), String> {
     if cfg!(debug_assertions) {
         println!("note: this is not an optimised build; its times mean little\n");
     }
+    let mut files: Vec<&String> = sets.iter().map(|set| &set.tools).collect();
+    files.dedup();
+    let collections: Result<Vec<_>, _> = files.iter().map(|file| Collection::read(&folder, file)).collect();
+    let collections = collections?;
     if speed_alone {
         // For profilers: nothing but what is measured.
-        let mut files: Vec<&String> = sets.iter().map(|set| &set.tools).collect();
-        files.dedup();
-        let collections: Result<Vec<_>, _> =
-            files.iter().map(|file| Collection::read(&folder, file)).collect();
-        return Ok(speeds(&sets, &collections?).iter().for_each(|speed| println!("{speed}")));
+        speeds(&sets, &collections).iter().for_each(|speed| println!("{speed}"));
+        return Ok(());
     }
-    let mut collections: Vec<Collection> = Vec::new();
+    if let Some(file) = texts_to {
+        return encoded::write(&encoded::texts(&sets, &collections), &file);
+    }
+    let encoded = match vectors_from {
+        Some(file) => Some(Encoded::read(encoded::texts(&sets, &collections), &file)?),
+        None => None,
+    };
     let (mut ours, mut plain, mut seed) = (Vec::new(), Vec::new(), Vec::new());
     for set in &sets {
-        if collections.last().is_none_or(|last| last.file != set.tools) {
-            collections.push(Collection::read(&folder, &set.tools)?);
-        }
-        let collection = collections.last().ok_or("no tools")?;
-        let ranked: Vec<Vec<String>> =
-            set.queries.iter().map(|query| collection.search(&query.text)).collect();
+        let collection = collections.iter().find(|one| one.file == set.tools).ok_or("no tools")?;
+        let standing = encoded.as_ref().and_then(|encoded| Some((encoded, encoded.standing(collection)?)));
+        let search = |text: &str| {
+            let given = standing.as_ref().map(|(encoded, tools)| encoded.given(tools, text));
+            collection.search(text, given.as_ref())
+        };
+        let ranked: Vec<Vec<String>> = set.queries.iter().map(|query| search(&query.text)).collect();
         if let Some(runs) = &runs {
             write_run(runs, set, &ranked)?;
         }
@@ -82,7 +95,7 @@ fn run() -> Result<(), String> {
     for speed in &speeds {
         println!("{speed}");
     }
-    println!("\n{}", goals::judge(&sets, &ours, named, &speeds));
+    println!("\n{}", goals::judge(&sets, &ours, named, &speeds, encoded.is_some()));
     Ok(())
 }
 

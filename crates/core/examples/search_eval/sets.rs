@@ -9,7 +9,7 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Catalog, Discovery, Naming, admit};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::names::ServerName;
-use toolbooth_core::search::{MAX_HITS, Query};
+use toolbooth_core::search::{Given, MAX_HITS, Query};
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{ServerEntry, Transport};
 
@@ -95,9 +95,9 @@ impl Collection {
     }
 
     /// The ids of the hits, best first.
-    pub fn search(&self, text: &str) -> Vec<String> {
+    pub fn search(&self, text: &str, given: Option<&Given>) -> Vec<String> {
         let Ok(query) = Query::new(vec![text.to_owned()], MAX_HITS) else { return Vec::new() };
-        let hits = self.catalog.search(&self.owner, &query);
+        let hits = self.catalog.search_with(&self.owner, &query, given);
         let id = |hit: &toolbooth_core::search::Hit| {
             self.ids.get(&(hit.tool.server.name.to_string(), hit.tool.name.to_string())).cloned()
         };

@@ -13,7 +13,7 @@ use crate::exposure::meta::is_meta;
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::permission::{Extent, Permission, extent, on_offer, on_server, on_tool, tools_extent};
-use crate::search::{Hit, Index, Likeness, Query};
+use crate::search::{Given, Hit, Index, Query};
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -106,14 +106,14 @@ impl Catalog {
     /// The tools this caller may use that fit a query best, best first. Others are as if they did not exist: they
     /// do not even change the order.
     pub fn search(&self, caller: &Caller, query: &Query) -> Vec<Hit> {
-        self.search_by(caller, query, Index::table())
+        self.search_with(caller, query, None)
     }
 
-    /// The same, with somebody else's word on how like tools are to texts.
-    pub fn search_by(&self, caller: &Caller, query: &Query, likeness: &dyn Likeness) -> Vec<Hit> {
+    /// The same, with an encoder's word on how like tools are to texts.
+    pub fn search_with(&self, caller: &Caller, query: &Query, given: Option<&Given>) -> Vec<Hit> {
         let index = self.search_index();
         let view = index.view(self.view_of(caller), |tool| granted(on_tool(caller, tool)));
-        index.search(&view, query, likeness)
+        index.search(&view, query, given)
     }
 
     /// The search index, made when somebody first asks. Servers that are as they were are not read again.

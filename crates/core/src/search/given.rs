@@ -1,11 +1,11 @@
-//! Meanings from elsewhere: vectors that another encoder made, compared in place of the table's.
+//! Meanings from elsewhere: vectors that an encoder made, compared beside the table's. Neither knows all words.
 
 use super::clauses::clauses;
 use super::comparison::{Sought, Vectors};
 use super::fields::{Field, each_text};
-use super::index::Index;
+use super::index::{Index, View};
 use super::meaning::Vector;
-use super::rank::Likeness;
+use super::rank::scale;
 use super::words::spelled_out;
 use crate::catalog::Tool;
 use std::collections::HashMap;
@@ -68,12 +68,17 @@ pub struct Given {
     pub texts: HashMap<String, Arc<Vector>>,
 }
 
-impl Likeness for Given {
-    fn compare(&self, index: &Index, texts: &[&str], out: &mut [Vec<f32>]) {
-        if index.len() == self.tools.0.len() {
-            let vector = |text: &&str| self.texts.get(text.trim()).map(|vector| &**vector);
-            let texts: Vec<Sought> = texts.iter().map(|text| Sought::of(vector(text))).collect();
-            self.tools.0.compare(&texts, 0, out);
+impl Given {
+    /// How like each tool in view is to each text, from 0 to 1; nothing where vectors are missing.
+    pub(super) fn alike(&self, index: &Index, view: &View, texts: &[&str]) -> Option<Vec<Vec<f32>>> {
+        if index.len() != self.tools.0.len() {
+            return None;
         }
+        let vector = |text: &&str| self.texts.get(text.trim()).map(|vector| Sought::of(Some(vector)));
+        let sought: Vec<Sought> = texts.iter().map(vector).collect::<Option<_>>()?;
+        let mut alike = vec![vec![0_f32; index.len()]; texts.len()];
+        self.tools.0.compare(&sought, 0, &mut alike);
+        alike.iter_mut().for_each(|alike| scale(view, alike));
+        Some(alike)
     }
 }

@@ -182,7 +182,7 @@ fn lay_together(words: &mut [Entry], parts: &[Arc<Part>], bases: &[usize]) -> Ve
     for entry in words {
         let (part, base) = (&parts[entry.part as usize], place(bases[entry.part as usize]));
         entry.from = place(all.len());
-        all.extend(part.postings(entry.word as usize).iter().map(|posting| posting.from_base(base)));
+        all.extend(part.postings(entry.word as usize).iter().map(|posting| posting.based(base)));
         entry.to = place(all.len());
     }
     all

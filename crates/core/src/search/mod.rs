@@ -28,5 +28,4 @@ pub use index::{Hit, Index};
 pub use meaning::Vector;
 pub use part::Part;
 pub use query::{MAX_HITS, Pattern, Query, QueryError};
-pub use rank::Likeness;
 pub use servers::speaks_of;

@@ -27,7 +27,7 @@ pub(super) struct Posting {
 
 impl Posting {
     /// The same tool among all of an index, of which its part's first is at `base`.
-    pub(super) fn from_base(self, base: u32) -> Self {
+    pub(super) fn based(self, base: u32) -> Self {
         Self { place: self.place + (base << 8), count: self.count }
     }
 

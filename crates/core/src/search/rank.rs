@@ -3,6 +3,7 @@
 use super::clauses::clauses;
 use super::comparison::Sought;
 use super::fields::{Field, Fields, each_text};
+use super::given::Given;
 use super::index::{Hit, Index, View};
 use super::lexical;
 use super::meaning::meaning;
@@ -31,32 +32,9 @@ impl Tally {
     }
 }
 
-/// How like tools are to texts: the table's word on it, or somebody else's.
-pub trait Likeness {
-    /// Writes how like each tool is to each of the texts, in the order of the index; what cannot be said stays 0.
-    fn compare(&self, index: &Index, texts: &[&str], out: &mut [Vec<f32>]);
-}
-
-/// What the compiled-in table says.
-struct Table;
-
-impl Likeness for Table {
-    fn compare(&self, index: &Index, texts: &[&str], out: &mut [Vec<f32>]) {
-        let texts: Vec<Sought> = texts.iter().map(|text| Sought::of(meaning(text).as_ref())).collect();
-        for (part, base) in index.parts.iter().zip(&index.bases) {
-            part.vectors.compare(&texts, *base, out);
-        }
-    }
-}
-
 impl Index {
-    /// The compiled-in table's word on how like tools are to texts.
-    pub(crate) fn table() -> &'static dyn Likeness {
-        &Table
-    }
-
     /// The tools in view that fit a query best, best first.
-    pub(crate) fn search(&self, view: &View, query: &Query, likeness: &dyn Likeness) -> Vec<Hit> {
+    pub(crate) fn search(&self, view: &View, query: &Query, given: Option<&Given>) -> Vec<Hit> {
         let size = self.len();
         let mut tally = Tally { scores: vec![0.0; size], fields: vec![0; size], named: HashMap::new() };
         let texts: Cow<'_, [String]> = match (&query.pattern, query.texts.as_slice()) {
@@ -64,23 +42,30 @@ impl Index {
             (_, texts) => texts.into(),
         };
         for text in texts.iter() {
-            self.rank(view, text.trim(), likeness, &mut tally);
+            self.rank(view, text.trim(), given, &mut tally);
         }
         self.best(view, query, &tally)
     }
 
     /// Ranks all tools in view for one text. For several texts, each tool has the score of the one it fits best.
-    fn rank(&self, view: &View, text: &str, likeness: &dyn Likeness, tally: &mut Tally) {
+    fn rank(&self, view: &View, text: &str, given: Option<&Given>, tally: &mut Tally) {
         let mut texts = vec![text];
         texts.extend(clauses(text));
         let mut words = lexical::score(self, view, &texts, &mut tally.fields);
         self.favour_servers(&mut words);
-        let mut alike = vec![vec![0_f32; self.len()]; texts.len()];
-        likeness.compare(self, &texts, &mut alike);
+        let alike = self.alike(view, &texts);
+        let given = given.and_then(|given| given.alike(self, view, &texts));
+        let mut given = given.into_iter().flatten();
         let mut parts = vec![0_f32; if texts.len() > 1 { self.len() } else { 0 }];
         let mut whole = Vec::new();
         for (at, (mut words, mut alike)) in words.texts.into_iter().zip(alike).enumerate() {
-            fuse(view, &mut words, &mut alike);
+            match given.next() {
+                Some(given) => {
+                    join(&mut alike, &given);
+                    fuse(&mut words, &alike, WEIGHTS.lexical_beside_encoder);
+                }
+                None => fuse(&mut words, &alike, WEIGHTS.lexical),
+            }
             match at {
                 0 => whole = words,
                 _ => parts.iter_mut().zip(words).for_each(|(best, score)| *best = best.max(score)),
@@ -100,6 +85,17 @@ impl Index {
                 *best = naming.max(*best);
             });
         }
+    }
+
+    /// How like each tool in view is to each text by the table, from 0 to 1.
+    fn alike(&self, view: &View, texts: &[&str]) -> Vec<Vec<f32>> {
+        let sought: Vec<Sought> = texts.iter().map(|text| Sought::of(meaning(text).as_ref())).collect();
+        let mut alike = vec![vec![0_f32; self.len()]; texts.len()];
+        for (part, base) in self.parts.iter().zip(&self.bases) {
+            part.vectors.compare(&sought, *base, &mut alike);
+        }
+        alike.iter_mut().for_each(|alike| scale(view, alike));
+        alike
     }
 
     /// A server that fits as a whole lifts those of its tools that have any of the words.
@@ -178,19 +174,36 @@ fn least_of_best(scores: &[f32], count: usize, counts: impl Fn(usize) -> bool) -
     least
 }
 
-/// Puts words and meanings together, each by its own best: `words` becomes the score.
-fn fuse(view: &View, words: &mut [f32], alike: &mut [f32]) {
+/// Makes the most alike of those in view 1, and what is no more alike than texts usually are 0.
+pub(super) fn scale(view: &View, alike: &mut [f32]) {
     if !view.is_whole() {
         // What is hidden is like nothing, and so changes no score.
         (0..alike.len()).filter(|place| !view.has(*place)).for_each(|place| alike[place] = 0.0);
     }
-    let most = largest(words);
     let nearest = largest(alike);
     let floor = (sum(alike) / view.count.max(1) as f32).max(0.0) * WEIGHTS.floor;
-    let by_words = if most > 0.0 { WEIGHTS.lexical / most } else { 0.0 };
-    let by_meaning = if nearest > floor { WEIGHTS.semantic / (nearest - floor) } else { 0.0 };
+    let factor = if nearest > floor { 1.0 / (nearest - floor) } else { 0.0 };
+    for alike in alike {
+        *alike = (*alike - floor).max(0.0) * factor;
+    }
+}
+
+/// What two engines say of likeness: each knows what the other does not.
+fn join(table: &mut [f32], given: &[f32]) {
+    let both = table.iter_mut().zip(given);
+    both.for_each(|(table, given)| *table += given);
+    let nearest = largest(table);
+    if nearest > 0.0 {
+        table.iter_mut().for_each(|alike| *alike /= nearest);
+    }
+}
+
+/// Puts words and meanings together: `words` becomes the score.
+fn fuse(words: &mut [f32], alike: &[f32], share_of_words: f32) {
+    let most = largest(words);
+    let by_words = if most > 0.0 { share_of_words / most } else { 0.0 };
     for (score, alike) in words.iter_mut().zip(alike) {
-        *score = *score * by_words + (*alike - floor).max(0.0) * by_meaning;
+        *score = *score * by_words + alike * (1.0 - share_of_words);
     }
 }
 

@@ -17,10 +17,10 @@ pub(super) struct Weights {
     pub usual: [f32; FIELDS],
     /// How fast a word that is said again counts less.
     pub k1: f32,
-    /// The share of words in the score.
+    /// The share of words in the score; the rest is that of meaning.
     pub lexical: f32,
-    /// The share of meaning in the score.
-    pub semantic: f32,
+    /// The same where an encoder speaks of meaning, too.
+    pub lexical_beside_encoder: f32,
     /// The share of the best clause in the score of a request of several clauses.
     pub clause: f32,
     /// What the server's fit adds to each of its tools.
@@ -52,7 +52,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     usual: [3.0, 2.0, 25.0, 5.0, 30.0, 20.0],
     k1: 1.2,
     lexical: 0.4,
-    semantic: 0.6,
+    lexical_beside_encoder: 0.3,
     clause: 0.3,
     server: 0.2,
     synonym: 0.3,

@@ -50,10 +50,7 @@ impl Engine {
             None => None,
         };
         let (view, wanted, searched) = (caller.clone(), query.clone(), catalog.clone());
-        let work = move || match &given {
-            Some(given) => searched.search_by(&view, &wanted, given),
-            None => searched.search(&view, &wanted),
-        };
+        let work = move || searched.search_with(&view, &wanted, given.as_ref());
         // The first search of a snapshot makes its index, and a pattern is held against every text: calls must not
         // wait for either.
         let hits = tokio::task::spawn_blocking(work).await.unwrap_or_default();
