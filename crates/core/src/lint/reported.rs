@@ -2,7 +2,7 @@
 
 use super::characters::{pointer, suspect};
 use super::{Code, Finding, Severity, Subject};
-use percent_encoding::percent_decode_str;
+use crate::reference::target;
 use regex::RegexSet;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -64,12 +64,6 @@ fn long_name(subject: &Subject<'_>) -> Option<Finding> {
         let hint = "a shorter name is shown whole, and without a hash";
         finding(Code::LongName, Severity::Warning, "/name", message, hint)
     })
-}
-
-/// What a reference within a schema leads to.
-pub(super) fn target<'a>(schema: &'a Value, reference: &str) -> Option<&'a Value> {
-    let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8().ok()?;
-    schema.pointer(&pointer)
 }
 
 fn references(key: &str, root: &Value) -> Vec<Finding> {
