@@ -31,6 +31,7 @@ pub mod persona;
 pub mod plan;
 pub mod provider;
 pub mod redact;
+mod reference;
 pub mod registry;
 pub mod result;
 pub mod retry;

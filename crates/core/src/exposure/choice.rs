@@ -1,7 +1,7 @@
 //! The choice of a mode: one function, from what is configured, who asks and how much there is to show.
 
 use super::Mode;
-use super::clients::{Family, family};
+use super::clients::{Family, family, own_name};
 use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -63,8 +63,6 @@ impl Terms {
             .map(|(key, mode)| (key.to_lowercase(), mode))
             .map(|(key, mode)| (key.clone(), matcher(&key), mode))
             .collect();
-        // A plain name says more than a glob.
-        self.clients.sort_by_key(|(_, glob, _)| glob.is_some());
         self.personas = personas.into_iter().collect();
         self
     }
@@ -82,17 +80,19 @@ impl Terms {
         self.key
     }
 
+    /// What is said of a client. The most particular key decides: the name it gives, its own without that of a bridge,
+    /// the word for its family, and last a glob over either name.
     fn for_client(&self, name: &str, family: Option<&Family>) -> Option<(&str, Forced)> {
         if self.clients.is_empty() {
             return None;
         }
-        let own = name.to_lowercase();
-        let is = |key: &str, glob: &Option<GlobMatcher>| {
-            key == own
-                || family.is_some_and(|family| key == family.word)
-                || glob.as_ref().is_some_and(|glob| glob.is_match(&own))
-        };
-        let found = self.clients.iter().find(|(key, glob, _)| is(key, glob));
+        let (given, own) = (name.to_lowercase(), own_name(name));
+        let named = |wanted: &str| self.clients.iter().find(|(key, ..)| key == wanted);
+        let fits = |glob: &GlobMatcher| glob.is_match(&own) || glob.is_match(&given);
+        let found = named(&given)
+            .or_else(|| named(&own))
+            .or_else(|| named(family?.word))
+            .or_else(|| self.clients.iter().find(|(_, glob, _)| glob.as_ref().is_some_and(fits)));
         found.map(|(key, _, mode)| (key.as_str(), *mode))
     }
 }
@@ -239,6 +239,42 @@ mod tests {
             let choice = choose(&terms, client, persona, || Size::Large);
             assert_eq!(choice.mode, expected, "{client} {persona:?}: {}", choice.reason);
         }
+    }
+
+    #[test]
+    fn the_most_particular_key_decides_whatever_their_order() {
+        let mut keys = [
+            ("cursor", Some(Mode::Search)),
+            ("cursor-*", Some(Mode::Full)),
+            ("cursor-vscode", Some(Mode::Summary)),
+            ("my-agent", Some(Mode::Search)),
+            ("my-agent (via odd 1)", Some(Mode::Summary)),
+        ];
+        let cases = [
+            ("cursor-vscode", Some("cursor-vscode")),
+            ("Cursor-VSCode (via mcp-remote 0.1.37)", Some("cursor-vscode")),
+            ("cursor", Some("cursor")),
+            ("cursor-cli", Some("cursor")),
+            ("cursor-lookalike (via mcp-remote 0.1.37)", Some("cursor-*")),
+            ("my-agent", Some("my-agent")),
+            ("My-Agent (via mcp-remote 0.1.37)", Some("my-agent")),
+            ("my-agent (via odd 1)", Some("my-agent (via odd 1)")),
+            ("other (via mcp-remote 0.1.37)", None),
+        ];
+        let named = |keys: &[(&str, Forced)]| -> Vec<(String, Forced)> {
+            keys.iter().map(|(key, mode)| ((*key).to_owned(), *mode)).collect()
+        };
+        for _ in ["forwards", "backwards"] {
+            let terms = Terms::default().with_modes(named(&keys), []);
+            for (client, expected) in cases {
+                let found = terms.for_client(client, family(client)).map(|(key, _)| key);
+                assert_eq!(found, expected, "{client} among {keys:?}");
+            }
+            keys.reverse();
+        }
+        let bridged = Terms::default().with_modes(named(&[("* (via mcp-*)", None)]), []);
+        assert!(bridged.for_client("x (via mcp-remote 0.1.37)", None).is_some());
+        assert!(bridged.for_client("x", None).is_none());
     }
 
     #[test]

@@ -90,9 +90,14 @@ static FAMILIES: &[Family] = &[
     lists("zed", &["zed"], Dialect::ANY),
 ];
 
-/// The family of a client by the name it gives. Bridges add theirs in brackets, which is left out.
+/// A client's own name, in small letters. Bridges add theirs in brackets, which is left out.
+pub(super) fn own_name(name: &str) -> String {
+    name.split(" (via ").next().unwrap_or_default().trim().to_lowercase()
+}
+
+/// The family of a client by the name it gives.
 pub fn family(name: &str) -> Option<&'static Family> {
-    let own = name.split(" (via ").next().unwrap_or_default().trim().to_lowercase();
+    let own = own_name(name);
     FAMILIES.iter().find(|family| family.names.contains(&&*own))
 }
 

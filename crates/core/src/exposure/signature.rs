@@ -2,16 +2,22 @@
 
 use crate::catalog::Tool;
 use crate::json::RawJson;
-use std::collections::HashSet;
+use crate::reference::{self, Targets};
+use std::collections::{HashMap, HashSet};
 
 /// The longest name of a parameter that is shown.
 const MAX_NAME: usize = 64;
+/// The most required parameters that are shown.
+const MAX_REQUIRED: usize = 32;
 /// The longest list of allowed values that is shown, in characters.
 const MAX_VALUES: usize = 48;
 /// How deep a type is looked into.
 const MAX_DEPTH: usize = 4;
+/// The most references that are followed; many may lead to the same large part.
+const MAX_REFERENCES: usize = 64;
 
-/// The signature of a tool: required parameters first, then as many optional ones as are wanted.
+/// The signature of a tool: required parameters first, then as many optional ones as are wanted. Where not even all
+/// required ones are shown, no others are.
 pub fn signature(tool: &Tool, most_optional: usize) -> String {
     let schema = tool.input_schema();
     let required: HashSet<String> =
@@ -19,14 +25,17 @@ pub fn signature(tool: &Tool, most_optional: usize) -> String {
     let parameters = schema.member("properties").and_then(|all| all.members().ok()).unwrap_or_default();
     let (needed, optional): (Vec<_>, Vec<_>) =
         parameters.iter().partition(|parameter| required.contains(&*parameter.key));
+    let mut types = Types::new(&schema);
     let mut parts: Vec<String> = needed
         .iter()
-        .map(|parameter| format!("{}: {}", named(&parameter.key), kind(&parameter.value, &schema, 0)))
+        .take(MAX_REQUIRED)
+        .map(|parameter| format!("{}: {}", named(&parameter.key), types.kind(&parameter.value, 0)))
         .collect();
-    for parameter in optional.iter().take(most_optional) {
-        parts.push(format!("{}?: {}", named(&parameter.key), kind(&parameter.value, &schema, 0)));
+    let room = if needed.len() > MAX_REQUIRED { 0 } else { most_optional };
+    for parameter in optional.iter().take(room) {
+        parts.push(format!("{}?: {}", named(&parameter.key), types.kind(&parameter.value, 0)));
     }
-    if optional.len() > most_optional {
+    if parts.len() < parameters.len() {
         parts.push("…".into());
     }
     format!("{}({})", tool.exposed, parts.join(", "))
@@ -46,46 +55,76 @@ fn named(name: &str) -> String {
     cut(name, MAX_NAME)
 }
 
-/// The type of a value by its schema, in a word or a few.
-fn kind(schema: &RawJson, root: &RawJson, depth: usize) -> String {
-    if depth >= MAX_DEPTH {
-        return "any".into();
+/// The types that a schema gives its parts, in a word or a few each.
+struct Types<'a> {
+    targets: Targets<'a>,
+    /// What references turned out to be, by where they lead and how deep they stand.
+    known: HashMap<(Vec<String>, usize), String>,
+    references_left: usize,
+}
+
+impl<'a> Types<'a> {
+    fn new(root: &'a RawJson) -> Self {
+        Self { targets: Targets::new(root), known: HashMap::new(), references_left: MAX_REFERENCES }
     }
-    let [one_of, values, constant, reference, any_of, alternatives, items] =
-        schema.pick(["type", "enum", "const", "$ref", "anyOf", "oneOf", "items"]);
-    let part = |text: Option<&str>| text.map(|text| schema.share(text));
-    if let Some(target) = part(reference).and_then(|reference| refers_to(&reference, root)) {
-        return kind(&target, root, depth + 1);
-    }
-    if let Some(values) = part(values).and_then(|values| values.elements().ok()) {
-        let spelled = values.iter().map(RawJson::as_str).collect::<Vec<_>>().join("|");
-        if !spelled.is_empty() && spelled.chars().count() <= MAX_VALUES {
-            return cut(&spelled, MAX_VALUES);
+
+    /// The type of a value by its schema.
+    fn kind(&mut self, schema: &RawJson, depth: usize) -> String {
+        if depth >= MAX_DEPTH {
+            return "any".into();
+        }
+        let [one_of, values, constant, reference, any_of, alternatives, items] =
+            schema.pick(["type", "enum", "const", "$ref", "anyOf", "oneOf", "items"]);
+        let part = |text: Option<&str>| text.map(|text| schema.share(text));
+        if let Some(kind) = part(reference).and_then(|reference| self.referred(&reference, depth)) {
+            return kind;
+        }
+        if let Some(values) = part(values).and_then(|values| values.elements().ok()) {
+            let spelled = values.iter().map(RawJson::as_str).collect::<Vec<_>>().join("|");
+            if !spelled.is_empty() && spelled.chars().count() <= MAX_VALUES {
+                return cut(&spelled, MAX_VALUES);
+            }
+        }
+        if let Some(constant) = constant {
+            return cut(constant, MAX_VALUES);
+        }
+        if let Some(branches) = part(any_of.or(alternatives)).and_then(|branches| branches.elements().ok()) {
+            return union(branches.iter().take(8).map(|branch| self.kind(branch, depth + 1)));
+        }
+        let Some(said) = part(one_of) else { return "any".into() };
+        let items = part(items).filter(RawJson::is_object);
+        match said.string() {
+            Some(word) => self.worded(&word, items.as_ref(), depth),
+            None => {
+                let words: Vec<String> = said.read().unwrap_or_default();
+                union(words.iter().take(8).map(|word| self.worded(word, items.as_ref(), depth)))
+            }
         }
     }
-    if let Some(constant) = constant {
-        return cut(constant, MAX_VALUES);
-    }
-    if let Some(branches) = part(any_of.or(alternatives)).and_then(|branches| branches.elements().ok()) {
-        return union(branches.iter().take(8).map(|branch| kind(branch, root, depth + 1)));
-    }
-    let Some(said) = part(one_of) else { return "any".into() };
-    let of = |word: &str| match word {
-        "array" => match part(items).filter(RawJson::is_object) {
-            Some(items) => {
-                let each = kind(&items, root, depth + 1);
+
+    /// The type that has a word; that of an array goes by its items.
+    fn worded(&mut self, word: &str, items: Option<&RawJson>, depth: usize) -> String {
+        match (word, items) {
+            ("array", Some(items)) => {
+                let each = self.kind(items, depth + 1);
                 if each.contains('|') { format!("({each})[]") } else { format!("{each}[]") }
             }
-            None => "any[]".into(),
-        },
-        word => cut(word, MAX_NAME),
-    };
-    match said.string() {
-        Some(word) => of(&word),
-        None => {
-            let words: Vec<String> = said.read().unwrap_or_default();
-            union(words.iter().take(8).map(|word| of(word)))
+            ("array", None) => "any[]".into(),
+            (word, _) => cut(word, MAX_NAME),
         }
+    }
+
+    /// The type of what a reference within the same schema leads to.
+    fn referred(&mut self, reference: &RawJson, depth: usize) -> Option<String> {
+        let place = (reference::steps(&reference.string()?)?, depth);
+        if let Some(kind) = self.known.get(&place) {
+            return Some(kind.clone());
+        }
+        self.references_left = self.references_left.checked_sub(1)?;
+        let target = self.targets.find(&place.0)?;
+        let kind = self.kind(&target, depth + 1);
+        self.known.insert(place, kind.clone());
+        Some(kind)
     }
 }
 
@@ -102,13 +141,6 @@ fn union(kinds: impl Iterator<Item = String>) -> String {
         1..=3 => words.join("|"),
         _ => format!("{}|…", words[..3].join("|")),
     }
-}
-
-/// What a reference within the same schema refers to.
-fn refers_to(reference: &RawJson, root: &RawJson) -> Option<RawJson> {
-    let path = reference.string()?;
-    let names: Vec<&str> = path.strip_prefix("#/")?.split('/').take(MAX_DEPTH).collect();
-    root.at(&names)
 }
 
 #[cfg(test)]
@@ -146,6 +178,19 @@ mod tests {
                 "s_t(a?: object)",
             ),
             (r##"{"properties":{"a":{"$ref":"#/properties/a"}}}"##, "s_t(a?: any)"),
+            (
+                r##"{"properties":{"a":{"$ref":"#/$defs/x/y/z/w"}},"$defs":{"x":{"y":{"z":{"type":"object","w":{"type":"number"}}}}}}"##,
+                "s_t(a?: number)", // and not what lies on the way to it
+            ),
+            (
+                r##"{"properties":{"a":{"$ref":"#/$defs/x~1y"},"b":{"$ref":"#/%24defs/%C3%A9~0"}},"$defs":{"x/y":{"type":"object"},"é~":{"type":"integer"}}}"##,
+                "s_t(a?: object, b?: integer)",
+            ),
+            (
+                r##"{"properties":{"a":{"anyOf":[{"type":"boolean"}]},"b":{"$ref":"#/properties/a/anyOf/0"}}}"##,
+                "s_t(a?: boolean, b?: boolean)",
+            ),
+            (r##"{"properties":{"a":{"$ref":"#/none","type":"string"}}}"##, "s_t(a?: string)"),
             (r#"{"properties":{"a\nb":true}}"#, "s_t(a b?: any)"),
             (r#"{"properties":7,"required":"x"}"#, "s_t()"),
         ];
@@ -154,6 +199,24 @@ mod tests {
         }
         let many = tool(r#"{"properties":{"a":{},"b":{},"c":{}},"required":["c"]}"#);
         assert_eq!(signature(&many, 1), "s_t(c: any, a?: any, …)");
+    }
+
+    #[test]
+    fn a_tool_that_requires_very_much_is_told_in_short() {
+        let branches: Vec<String> = (0..8).map(|n| format!(r##"{{"$ref":"#/$defs/d{n}"}}"##)).collect();
+        let branches = branches.join(",");
+        let names: Vec<String> = (0..5_000).map(|n| format!("p{n:05}")).collect();
+        let properties: Vec<String> =
+            names.iter().map(|name| format!(r#""{name}":{{"anyOf":[{branches}]}}"#)).collect();
+        let defs: Vec<String> = (0..5_000).map(|n| format!(r#""d{n}":{{"oneOf":[{branches}]}}"#)).collect();
+        let (properties, defs) = (properties.join(","), defs.join(","));
+        let schema =
+            format!(r#"{{"required":{names:?},"properties":{{"o":true,{properties}}},"$defs":{{{defs}}}}}"#);
+        let tool = tool(&schema);
+        let start = std::time::Instant::now();
+        let shown = signature(&tool, 8);
+        assert!(start.elapsed().as_millis() < 1000, "{:?}", start.elapsed());
+        assert!(shown.starts_with("s_t(p00000: any, ") && shown.ends_with("p00031: any, …)"), "{shown}");
     }
 
     #[test]

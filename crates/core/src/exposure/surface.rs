@@ -6,14 +6,17 @@ use super::signature::cut;
 use super::{Mode, meta};
 use crate::caller::Caller;
 use crate::catalog::{Catalog, Naming, Tool};
-use crate::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
+use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object, with_members};
 use crate::weigh;
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 /// What may not stand at the top of a plain schema.
 const COMBINED: [&str; 3] = ["anyOf", "oneOf", "allOf"];
 /// The most branches of a combined schema whose properties are shown.
 const MAX_BRANCHES: usize = 64;
+/// The most properties of such branches that are shown.
+const MAX_ADDED: usize = 1000;
 
 /// The form of a list: everything that decides about its bytes, besides the catalog and the caller.
 #[derive(Debug, Clone, Copy)]
@@ -119,22 +122,36 @@ fn plain(schema: &RawJson) -> Option<RawJson> {
         _ => Edit::Keep,
     });
     let without = without.ok()?;
-    let mut gathered = properties.map_or_else(RawJson::empty_object, |properties| schema.share(properties));
+    let own = properties.and_then(|properties| schema.share(properties).members().ok()).unwrap_or_default();
     let branches =
         [any, one, all].into_iter().flatten().filter_map(|list| schema.share(list).elements().ok());
-    for branch in branches.flatten().take(MAX_BRANCHES) {
-        for declared in branch.member("properties").and_then(|all| all.members().ok()).unwrap_or_default() {
-            if gathered.member(&declared.key).is_none() {
-                gathered = with_members(&gathered, &[(&*declared.key, declared.value)]).ok()?;
-            }
-        }
-    }
     let object = RawJson::trusted(&br#""object""#[..]);
-    let set: &[(&str, RawJson)] = match gathered.as_str() {
-        "{}" => &[("type", object)],
-        _ => &[("type", object), ("properties", gathered)],
+    let set: &[(&str, RawJson)] = match gathered(own, branches.flatten()) {
+        Some(gathered) => &[("type", object), ("properties", gathered)],
+        None => &[("type", object)],
     };
     with_members(&without, set).ok()
+}
+
+/// A schema's own properties and behind them those that only its branches declare, read and written once each;
+/// nothing where the branches add none.
+fn gathered(own: Vec<Member>, branches: impl Iterator<Item = RawJson>) -> Option<RawJson> {
+    let mut seen: HashSet<String> = own.iter().map(|declared| declared.key.clone()).collect();
+    let added: Vec<Member> = branches
+        .take(MAX_BRANCHES)
+        .filter_map(|branch| branch.member("properties")?.members().ok())
+        .flatten()
+        .filter(|declared| seen.insert(declared.key.clone()))
+        .take(MAX_ADDED)
+        .collect();
+    if added.is_empty() {
+        return None;
+    }
+    let mut writer = ObjectWriter::default();
+    for declared in own.iter().chain(&added) {
+        writer.raw(&declared.key, &declared.value);
+    }
+    Some(writer.finish())
 }
 
 /// What each mode would cost a caller's client, in tokens.
@@ -223,12 +240,36 @@ mod tests {
                 r#"{"anyOf":[{"properties":{"a":true,"b":true}},{"properties":{"b":false}}],"properties":{"a":{}}}"#,
                 Some(r#"{"properties":{"a":{},"b":true},"type":"object"}"#),
             ),
+            (
+                r#"{"properties":7,"allOf":[{"properties":{"a":{}}}]}"#,
+                Some(r#"{"properties":{"a":{}},"type":"object"}"#),
+            ),
             (r#"{"oneOf":7}"#, Some(r#"{"type":"object"}"#)),
         ];
         for (schema, expected) in cases {
             let made = plain(&RawJson::parse(schema.to_owned()).expect("JSON"));
             assert_eq!(made.as_ref().map(RawJson::as_str), expected, "{schema}");
         }
+    }
+
+    #[test]
+    fn a_branch_with_very_many_properties_costs_one_look() {
+        let many: Vec<String> = (0..20_000).map(|n| format!(r#""p{n}":{{"type":"string"}}"#)).collect();
+        let many = many.join(",");
+        let schema =
+            format!(r#"{{"properties":{{"p7":{{}},{many}}},"anyOf":[{{"properties":{{{many}}}}}]}}"#);
+        let nothing_new = RawJson::parse(schema).expect("JSON");
+        let all_new =
+            RawJson::parse(format!(r#"{{"properties":{{"a":{{}}}},"anyOf":[{{"properties":{{{many}}}}}]}}"#))
+                .expect("JSON");
+        let start = std::time::Instant::now();
+        let count = |schema: &RawJson| {
+            let made = plain(schema).expect("another schema");
+            made.member("properties").expect("properties").members().expect("an object").len()
+        };
+        assert_eq!(count(&nothing_new), 20_001);
+        assert_eq!(count(&all_new), 1 + MAX_ADDED);
+        assert!(start.elapsed().as_millis() < 1000, "{:?}", start.elapsed());
     }
 
     #[test]

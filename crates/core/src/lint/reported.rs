@@ -2,9 +2,10 @@
 
 use super::characters::{pointer, suspect};
 use super::{Code, Finding, Severity, Subject};
-use percent_encoding::percent_decode_str;
+use crate::reference::target;
 use regex::RegexSet;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -66,16 +67,10 @@ fn long_name(subject: &Subject<'_>) -> Option<Finding> {
     })
 }
 
-/// What a reference within a schema leads to.
-pub(super) fn target<'a>(schema: &'a Value, reference: &str) -> Option<&'a Value> {
-    let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8().ok()?;
-    schema.pointer(&pointer)
-}
-
 fn references(key: &str, root: &Value) -> Vec<Finding> {
     let mut anchors: HashSet<&str> = HashSet::new();
     let mut found: Vec<(String, &str)> = Vec::new();
-    let mut walk = Walk { path: vec![key], left: MAX_VALUES };
+    let mut walk = Walk { path: vec![Cow::Borrowed(key)], left: MAX_VALUES };
     walk.schema(root, &mut |path, schema| {
         anchors.extend(["$anchor", "$dynamicAnchor", "$id"].iter().filter_map(|key| schema[key].as_str()));
         let reference = ["$ref", "$dynamicRef", "$recursiveRef"].iter().find_map(|key| schema[key].as_str());
@@ -120,11 +115,11 @@ static ORDERS: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
 fn orders(definition: &Value) -> Vec<Finding> {
     let Some(patterns) = ORDERS.as_ref() else { return Vec::new() };
     let mut findings = Vec::new();
-    let mut hear = |path: &[&str], value: &Value| {
+    let mut hear = |path: &[Cow<'_, str>], value: &Value| {
         for key in ["description", "title"] {
             let Some(text) = value[key].as_str().filter(|text| patterns.is_match(text)) else { continue };
             if findings.len() < TOLD {
-                let at = pointer(&[path, &[key]].concat());
+                let at = pointer(&[path, &[Cow::Borrowed(key)]].concat());
                 let quoted = quoted(text, patterns);
                 let message = format!("the text seems to give orders to a model: “{quoted}”");
                 let hint = "a description describes; whoever gives a model orders may mean harm";
@@ -134,7 +129,7 @@ fn orders(definition: &Value) -> Vec<Finding> {
     };
     hear(&[], definition);
     for key in ["inputSchema", "outputSchema"] {
-        Walk { path: vec![key], left: MAX_VALUES }.schema(&definition[key], &mut hear);
+        Walk { path: vec![Cow::Borrowed(key)], left: MAX_VALUES }.schema(&definition[key], &mut hear);
     }
     findings
 }
@@ -152,12 +147,12 @@ fn quoted(text: &str, patterns: &RegexSet) -> String {
 
 /// A walk through the subschemas of a schema. Names of arguments are no keywords, and values are no schemas.
 struct Walk<'a> {
-    path: Vec<&'a str>,
+    path: Vec<Cow<'a, str>>,
     left: usize,
 }
 
 impl<'a> Walk<'a> {
-    fn schema(&mut self, schema: &'a Value, visit: &mut impl FnMut(&[&'a str], &'a Value)) {
+    fn schema(&mut self, schema: &'a Value, visit: &mut impl FnMut(&[Cow<'a, str>], &'a Value)) {
         let Some(members) = schema.as_object() else { return };
         if self.left == 0 {
             return;
@@ -165,7 +160,7 @@ impl<'a> Walk<'a> {
         self.left -= 1;
         visit(&self.path, schema);
         for (key, value) in members {
-            self.path.push(key);
+            self.path.push(Cow::Borrowed(key));
             match (key.as_str(), value) {
                 ("enum" | "const" | "default" | "examples" | "example" | "required", _) => {}
                 (
@@ -174,15 +169,30 @@ impl<'a> Walk<'a> {
                     Value::Object(named),
                 ) => {
                     for (name, schema) in named {
-                        self.path.push(name);
-                        self.schema(schema, visit);
-                        self.path.pop();
+                        self.part(Cow::Borrowed(name), schema, visit);
                     }
                 }
-                (_, Value::Array(schemas)) => schemas.iter().for_each(|schema| self.schema(schema, visit)),
+                (_, Value::Array(schemas)) => {
+                    // Mostly words of a list: only schemas are worth an index.
+                    for (index, schema) in schemas.iter().enumerate().filter(|(_, schema)| schema.is_object())
+                    {
+                        self.part(Cow::Owned(index.to_string()), schema, visit);
+                    }
+                }
                 (_, schema) => self.schema(schema, visit),
             }
             self.path.pop();
         }
+    }
+
+    fn part(
+        &mut self,
+        step: Cow<'a, str>,
+        schema: &'a Value,
+        visit: &mut impl FnMut(&[Cow<'a, str>], &'a Value),
+    ) {
+        self.path.push(step);
+        self.schema(schema, visit);
+        self.path.pop();
     }
 }

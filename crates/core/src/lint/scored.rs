@@ -3,6 +3,7 @@
 use super::characters::pointer;
 use super::siblings::words;
 use super::{Code, Finding, Severity, Subject};
+use crate::reference::target;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
@@ -118,7 +119,7 @@ fn is_described(schema: &Value, property: &Value) -> bool {
         if here["description"].as_str().is_some_and(|text| !text.trim().is_empty()) {
             return true;
         }
-        let target = here["$ref"].as_str().and_then(|reference| super::reported::target(schema, reference));
+        let target = here["$ref"].as_str().and_then(|reference| target(schema, reference));
         match target {
             Some(target) => here = target,
             None => return false,

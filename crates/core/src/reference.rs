@@ -1,0 +1,120 @@
+//! References within a schema: the steps that `#/a/pointer` takes, and what it leads to.
+
+use crate::json::RawJson;
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// No definition that is let in nests deeper.
+const MAX_STEPS: usize = 100;
+
+/// The keys and indexes that a reference goes through; nothing where it leads out of the schema, or deeper than any
+/// definition goes. A reference is taken whole or not at all: the first steps of one lead to something else.
+pub(crate) fn steps(reference: &str) -> Option<Vec<String>> {
+    let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8().ok()?;
+    if pointer.is_empty() {
+        return Some(Vec::new());
+    }
+    let steps = pointer.strip_prefix('/')?.split('/');
+    let is_within = steps.clone().nth(MAX_STEPS).is_none();
+    is_within.then(|| steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
+}
+
+/// What a reference within a schema leads to.
+pub(crate) fn target<'a>(schema: &'a Value, reference: &str) -> Option<&'a Value> {
+    steps(reference)?.iter().try_fold(schema, |here, step| match here {
+        Value::Object(members) => members.get(step),
+        Value::Array(elements) => elements.get(index(step)?),
+        _ => None,
+    })
+}
+
+/// An element's place, in the one spelling that a pointer has for it.
+fn index(step: &str) -> Option<usize> {
+    let is_spelled_so = step == "0" || !step.starts_with(['0', '+']);
+    step.parse().ok().filter(|_| is_spelled_so)
+}
+
+/// What references within a schema's text lead to. Each object on the way is read once, however many lead through it.
+#[derive(Debug)]
+pub(crate) struct Targets<'a> {
+    schema: &'a RawJson,
+    parts: HashMap<Vec<String>, HashMap<String, RawJson>>,
+}
+
+impl<'a> Targets<'a> {
+    pub(crate) fn new(schema: &'a RawJson) -> Self {
+        Self { schema, parts: HashMap::new() }
+    }
+
+    /// What lies at the end of these steps.
+    pub(crate) fn find(&mut self, steps: &[String]) -> Option<RawJson> {
+        let mut here = self.schema.clone();
+        for (depth, step) in steps.iter().enumerate() {
+            let way = &steps[..depth];
+            if !self.parts.contains_key(way) {
+                self.parts.insert(way.to_vec(), parts(&here));
+            }
+            here = self.parts.get(way)?.get(step)?.clone();
+        }
+        Some(here)
+    }
+}
+
+/// The members of an object or the elements of an array, by the step that leads to each.
+fn parts(value: &RawJson) -> HashMap<String, RawJson> {
+    if value.is_object() {
+        let members = value.members().unwrap_or_default();
+        return members.into_iter().map(|member| (member.key, member.value)).collect();
+    }
+    let elements = value.elements().unwrap_or_default();
+    elements.into_iter().enumerate().map(|(index, element)| (index.to_string(), element)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_leads_to_the_same_in_a_text_and_in_a_value() {
+        let text = r#"{"$defs":{"a/b":1,"c~d":2,"é":3,"~1":4,"x":{"y":{"z":{"w":{"v":5}}}}},"anyOf":[6,{"k":7}],"a%b":8,"":9}"#;
+        let value: Value = serde_json::from_str(text).expect("JSON");
+        let raw = RawJson::parse(text).expect("JSON");
+        let mut targets = Targets::new(&raw);
+        let cases = [
+            ("#", Some(text)),
+            ("#/$defs/a~1b", Some("1")),
+            ("#/$defs/c~0d", Some("2")),
+            ("#/%24defs/%C3%A9", Some("3")),
+            ("#/$defs/~01", Some("4")),
+            ("#/$defs/x/y/z/w/v", Some("5")),
+            ("#/$defs/x/y/z/w/none", None),
+            ("#/anyOf/0", Some("6")),
+            ("#/anyOf/1/k", Some("7")),
+            ("#/anyOf/2", None),
+            ("#/anyOf/01", None),
+            ("#/anyOf/+1", None),
+            ("#/anyOf/-", None),
+            ("#/a%25b", Some("8")),
+            ("#/", Some("9")),
+            ("#/anyOf/0/deeper", None),
+            ("#anchor", None),
+            ("#/%ff", None),
+            ("https://x.example/s#/anyOf", None),
+            ("", None),
+        ];
+        for (reference, expected) in cases {
+            let in_value = target(&value, reference).map(Value::to_string);
+            assert_eq!(in_value.as_deref(), expected, "{reference}");
+            let in_text = steps(reference).and_then(|steps| targets.find(&steps));
+            assert_eq!(in_text.as_ref().map(RawJson::as_str), expected, "{reference}");
+        }
+    }
+
+    #[test]
+    fn a_reference_deeper_than_definitions_go_is_refused_whole() {
+        let of = |depth: usize| format!("#{}", "/a".repeat(depth));
+        assert_eq!(steps(&of(MAX_STEPS)).map(|steps| steps.len()), Some(MAX_STEPS));
+        assert_eq!(steps(&of(MAX_STEPS + 1)), None);
+    }
+}
