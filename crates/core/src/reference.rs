@@ -1,8 +1,8 @@
 //! References within a schema: the steps that `#/a/pointer` takes, and what it leads to.
 
 use crate::json::RawJson;
-use percent_encoding::percent_decode_str;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// No definition that is let in nests deeper.
@@ -11,13 +11,31 @@ const MAX_STEPS: usize = 100;
 /// The keys and indexes that a reference goes through; nothing where it leads out of the schema, or deeper than any
 /// definition goes. A reference is taken whole or not at all: the first steps of one lead to something else.
 pub(crate) fn steps(reference: &str) -> Option<Vec<String>> {
-    let pointer = percent_decode_str(reference.strip_prefix('#')?).decode_utf8().ok()?;
+    let pointer = percent_decoded(reference.strip_prefix('#')?)?;
     if pointer.is_empty() {
         return Some(Vec::new());
     }
     let steps = pointer.strip_prefix('/')?.split('/');
     let is_within = steps.clone().nth(MAX_STEPS).is_none();
     is_within.then(|| steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
+}
+
+/// Decodes `%XX`; nothing where a sign is only half spelled.
+fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let digits = [bytes.next()?, bytes.next()?];
+            out.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok().map(Cow::Owned)
 }
 
 /// What a reference within a schema leads to.
@@ -100,6 +118,7 @@ mod tests {
             ("#/anyOf/0/deeper", None),
             ("#anchor", None),
             ("#/%ff", None),
+            ("#/%zz", None),
             ("https://x.example/s#/anyOf", None),
             ("", None),
         ];

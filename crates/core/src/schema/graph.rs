@@ -2,7 +2,7 @@
 //! counted.
 
 use super::fault::SchemaFault;
-use super::place::steps;
+pub(super) use crate::reference::target as find;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
@@ -54,15 +54,6 @@ pub(super) fn parts<'v>(root: &'v Value, schema: &'v Value, visit: &mut dyn FnMu
             (_, part) => visit(edge, part),
         }
     }
-}
-
-/// What a reference leads to.
-pub(super) fn find<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
-    steps(reference)?.iter().try_fold(root, |here, step| match here {
-        Value::Object(map) => map.get(step),
-        Value::Array(list) => list.get(step.parse::<usize>().ok()?),
-        _ => None,
-    })
 }
 
 /// Checks a schema that has references.

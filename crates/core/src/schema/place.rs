@@ -2,7 +2,7 @@
 
 use super::{MAX_DEPTH, MAX_SUBSCHEMAS};
 use crate::cursor::{Cursor, Kind};
-use std::borrow::Cow;
+use crate::reference::steps;
 use std::ops::Range;
 
 /// How many bytes are read in search of one schema's parts; references may lead to the same ones often.
@@ -22,16 +22,6 @@ pub(crate) fn resolve(text: &str, reference: &str) -> Option<Range<usize>> {
     Some(here)
 }
 
-/// The keys that a reference goes through; `None` when it is not one within the schema.
-pub(super) fn steps(reference: &str) -> Option<Vec<String>> {
-    let pointer = percent_decoded(reference.strip_prefix('#')?)?;
-    if pointer.is_empty() {
-        return Some(Vec::new());
-    }
-    let steps = pointer.strip_prefix('/')?.split('/');
-    Some(steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
-}
-
 /// The reference that goes through these keys, spelled so that every reader takes it for one.
 pub(super) fn canonical(steps: &[String]) -> String {
     let mut reference = String::from("#");
@@ -46,23 +36,6 @@ pub(super) fn canonical(steps: &[String]) -> String {
         }
     }
     reference
-}
-
-fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('%') {
-        return Some(Cow::Borrowed(text));
-    }
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let digits = [bytes.next()?, bytes.next()?];
-            out.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-        } else {
-            out.push(byte);
-        }
-    }
-    String::from_utf8(out).ok().map(Cow::Owned)
 }
 
 /// Whether the parts that were found are all there are.
