@@ -10,7 +10,7 @@ use crate::health::Health;
 use crate::keeper::{CatalogKeeper, Part};
 use crate::manifests::ManifestState;
 use crate::memory::Memory;
-use crate::newcomers::Newcomers;
+use crate::newcomers::{Knowledge, Newcomers};
 use crate::own::Seats;
 use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing};
@@ -259,8 +259,9 @@ impl Engine {
                         self.emit_state(&name, &ServerState::Connecting);
                     }
                     let server = Supervised::start(entry, hint, credential, start, &self.context);
-                    if is_new && start == Start::AtOnce && !server.entry.lazy {
-                        self.newcomers.expect(&server);
+                    if start == Start::AtOnce && !server.entry.lazy {
+                        let knowledge = if is_new { Knowledge::Nothing } else { Knowledge::Earlier };
+                        self.newcomers.expect(&server, knowledge);
                     }
                     after.insert(name, Managed::Running { hash, server });
                 }

@@ -1,8 +1,9 @@
-//! Servers on their way for the first time: nothing is known of them yet, so a first look waits for them.
+//! Servers on their way: nothing is known of them yet, so a first look waits for them.
 //!
 //! Most clients list once, when they start. A list that is answered before a server has ever been heard
 //! shows nothing of it, and such a client never looks again. From the second start on the catalog is cached
-//! and nobody waits.
+//! and no list waits. A call waits a moment even then: the server may say something else of its tools than it did
+//! before, and a call is judged by what its server says now.
 
 use crate::engine::Engine;
 use std::collections::BTreeMap;
@@ -38,13 +39,23 @@ struct Newcomer {
     entry: Arc<ServerEntry>,
     /// Until when it is waited for.
     until: Instant,
+    knowledge: Knowledge,
+}
+
+/// What is known of a server that is on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// Nothing: it was never heard.
+    Nothing,
+    /// What it said before the gateway was started.
+    Earlier,
 }
 
 impl Newcomers {
     /// Counts a server in until its first try has ended, well or badly, or it was called off.
-    pub(crate) fn expect(self: &Arc<Self>, server: &Supervised) {
+    pub(crate) fn expect(self: &Arc<Self>, server: &Supervised, knowledge: Knowledge) {
         let (entry, newcomers) = (server.entry.clone(), self.clone());
-        let newcomer = Newcomer { entry: entry.clone(), until: Instant::now() + PATIENCE };
+        let newcomer = Newcomer { entry: entry.clone(), until: Instant::now() + PATIENCE, knowledge };
         self.change(|coming| drop(coming.insert(entry.name.clone(), newcomer)));
         let tried = server.tried();
         tokio::spawn(async move {
@@ -75,7 +86,7 @@ impl Newcomers {
         loop {
             let last = {
                 let coming = coming.borrow_and_update();
-                coming.values().filter(|newcomer| newcomer.is_for(caller)).map(|n| n.until).max()
+                coming.values().filter(|newcomer| newcomer.is_new_to(caller)).map(|n| n.until).max()
             };
             let Some(until) = last.filter(|_| !known()) else { return Gathered::Enough };
             if tokio::time::timeout_at(until, coming.changed()).await.is_err() {
@@ -83,11 +94,23 @@ impl Newcomers {
             }
         }
     }
+
+    /// Waits for one that was heard before, if it is on its way.
+    async fn returned(&self, server: &ServerName) {
+        let mut coming = self.coming.subscribe();
+        loop {
+            let until = coming.borrow_and_update().get(server).map(|newcomer| newcomer.until);
+            let Some(until) = until else { return };
+            if tokio::time::timeout_at(until, coming.changed()).await.is_err() {
+                return;
+            }
+        }
+    }
 }
 
 impl Newcomer {
-    fn is_for(&self, caller: &Caller) -> bool {
-        on_server(caller, &self.entry) == Permission::Granted
+    fn is_new_to(&self, caller: &Caller) -> bool {
+        self.knowledge == Knowledge::Nothing && on_server(caller, &self.entry) == Permission::Granted
     }
 }
 
@@ -122,7 +145,9 @@ impl Engine {
     pub async fn settled(&self) {
         let mut coming = self.newcomers().coming.subscribe();
         loop {
-            let last = coming.borrow_and_update().values().map(|newcomer| newcomer.until).max();
+            let is_new = |newcomer: &&Newcomer| newcomer.knowledge == Knowledge::Nothing;
+            let last =
+                coming.borrow_and_update().values().filter(is_new).map(|newcomer| newcomer.until).max();
             let Some(until) = last else { return };
             if tokio::time::timeout_at(until, coming.changed()).await.is_err() {
                 return;
@@ -136,8 +161,18 @@ impl Engine {
         self.gathered_unless(caller, || false).await
     }
 
-    /// Waits likewise for a tool of this name, but not if it is known.
+    /// Waits likewise for a tool of this name. If it is known from before, its server is waited for to say it again.
     pub async fn gathered_for_tool(&self, name: &str, caller: &Caller) -> Gathered {
+        if self.newcomers().are_none() {
+            return Gathered::Enough;
+        }
+        let server = match self.catalog().tool(name, caller) {
+            Lookup::Found(tool) => Some(tool.server.name.clone()),
+            _ => None,
+        };
+        if let Some(server) = server {
+            Box::pin(self.newcomers().returned(&server)).await;
+        }
         let known = || !matches!(self.catalog().tool(name, caller), Lookup::Unknown);
         self.gathered_unless(caller, known).await
     }
@@ -173,7 +208,8 @@ mod tests {
         let name: ServerName = "slow".parse().expect("a name");
         let mut entry = ServerEntry::with_defaults(name.clone(), Transport::Bundled("slow".into()));
         entry.groups = groups.iter().map(|group| (*group).to_owned()).collect();
-        let newcomer = Newcomer { entry: Arc::new(entry), until: Instant::now() + PATIENCE };
+        let knowledge = Knowledge::Nothing;
+        let newcomer = Newcomer { entry: Arc::new(entry), until: Instant::now() + PATIENCE, knowledge };
         newcomers.change(|coming| drop(coming.insert(name, newcomer)));
         newcomers
     }
