@@ -79,6 +79,17 @@ impl Kit {
         }
     }
 
+    /// What a model should know about its tools.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Search => {
+                "Find tools with mcp_tool_search before you say that something cannot be done, and call what you \
+                 found with mcp_tool_call."
+            }
+            Self::Named(_) => "There are no other tools than the ones you are given.",
+        }
+    }
+
     /// Reads a wish; the error is for the model, so that it can do better.
     pub fn wish(&self, name: &str, arguments: &str) -> Result<Wish, String> {
         let text = if arguments.trim().is_empty() { "{}" } else { arguments };
@@ -145,6 +156,7 @@ fn alias(name: &str, taken: &[Offered]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chat::memory::Memory;
 
     #[test]
     fn wishes_are_read_as_models_write_them() {
@@ -176,6 +188,20 @@ mod tests {
             assert_eq!(Kit::Search.wish(name, arguments), expected, "{name} {arguments}");
         }
         assert!(Kit::Search.wish("x", "{").is_err_and(|error| error.contains("no JSON")));
+    }
+
+    #[test]
+    fn advice_names_no_tool_that_is_not_given() {
+        for kit in [Kit::Search, Kit::Named(Vec::new())] {
+            let offered: Vec<String> =
+                kit.definitions().iter().map(|tool| tool["function"]["name"].to_string()).collect();
+            let messages = Memory::default().messages(kit.advice());
+            let told = messages[0]["content"].as_str().expect("a text");
+            let named = told.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            for name in named.filter(|word| word.starts_with("mcp_")) {
+                assert!(offered.contains(&format!("\"{name}\"")), "{name} of {offered:?}");
+            }
+        }
     }
 
     #[test]

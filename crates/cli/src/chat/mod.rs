@@ -137,7 +137,7 @@ impl Chat {
         let (mut spent, mut calls, mut left) = (Spent::default(), Vec::new(), MOST_RESULTS);
         for round in 1..=MOST_ROUNDS {
             memory.trim();
-            let messages = memory.messages();
+            let messages = memory.messages(self.kit.advice());
             let Model { llm, name: model, max_tokens } = &self.model;
             let conversation =
                 Conversation { model, messages: &messages, tools: &tools, max_tokens: *max_tokens };

@@ -3,7 +3,7 @@
 //! The rest of the process goes on meanwhile. What could follow a half-typed line is asked of the shell, which asks
 //! its gateway: so completion knows what there is at that moment.
 
-use super::history::History;
+use super::history::{self, History};
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// How long completion may take before nothing is offered.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest line that is taken.
 pub const LONGEST_LINE: usize = 1 << 20;
 
@@ -58,11 +58,18 @@ impl Question {
     }
 }
 
-enum Order {
+/// What is to be read.
+enum Kind {
     /// A command: with history and completion.
-    Command { prompt: String, reply: oneshot::Sender<Typed> },
+    Command,
     /// An answer to a question: with neither.
-    Answer { prompt: String, reply: oneshot::Sender<Typed> },
+    Answer,
+}
+
+struct Order {
+    kind: Kind,
+    prompt: String,
+    reply: oneshot::Sender<Typed>,
 }
 
 /// The shell's end of the editor.
@@ -87,53 +94,62 @@ impl Editor {
 
     /// Reads a command.
     pub async fn command(&self, prompt: &str) -> Typed {
-        self.read(|reply| Order::Command { prompt: prompt.to_owned(), reply }).await
+        self.read(Kind::Command, prompt).await
     }
 
     /// Reads an answer.
     pub async fn answer(&self, prompt: &str) -> Typed {
-        self.read(|reply| Order::Answer { prompt: prompt.to_owned(), reply }).await
+        self.read(Kind::Answer, prompt).await
     }
 
-    async fn read(&self, order: impl FnOnce(oneshot::Sender<Typed>) -> Order) -> Typed {
+    async fn read(&self, kind: Kind, prompt: &str) -> Typed {
         let (reply, typed) = oneshot::channel();
-        if self.orders.send(order(reply)).is_err() {
+        if self.orders.send(Order { kind, prompt: prompt.to_owned(), reply }).is_err() {
             return Typed::End;
         }
         typed.await.unwrap_or(Typed::End)
     }
 }
 
-fn serve(orders: &blocking::Receiver<Order>, asking: mpsc::Sender<Question>, mut history: History) {
+/// How lines are edited, with room for all that the history keeps.
+fn config() -> rustyline::Result<Config> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .auto_add_history(false)
         .behavior(Behavior::Stdio)
-        .build();
-    let Ok(mut commands) = Lines::with_history(config.clone(), MemHistory::new()) else { return };
-    let Ok(mut answers) = rustyline::Editor::<(), MemHistory>::with_history(config, MemHistory::new()) else {
+        .max_history_size(history::MOST)?;
+    Ok(config.build())
+}
+
+fn serve(orders: &blocking::Receiver<Order>, asking: mpsc::Sender<Question>, mut history: History) {
+    let Ok(config) = config() else { return };
+    let memory = || MemHistory::with_config(&config);
+    let Ok(mut commands) = Lines::with_history(config.clone(), memory()) else { return };
+    let Ok(mut answers) = rustyline::Editor::<(), MemHistory>::with_history(config.clone(), memory()) else {
         return;
     };
     commands.set_helper(Some(Completing { asking }));
     for line in history.lines() {
         let _ = commands.add_history_entry(line);
     }
-    while let Ok(order) = orders.recv() {
-        let (typed, reply) = match order {
-            Order::Command { prompt, reply } => {
-                let typed = outcome(commands.readline(&prompt));
-                if let Typed::Line(line) = &typed
-                    && history.keep(line)
-                {
-                    let _ = commands.add_history_entry(line.as_str());
-                }
-                (typed, reply)
+    obey(orders, |kind, prompt| match kind {
+        Kind::Command => {
+            let typed = outcome(commands.readline(prompt));
+            if let Typed::Line(line) = &typed
+                && history.keep(line)
+            {
+                let _ = commands.add_history_entry(line.as_str());
             }
-            Order::Answer { prompt, reply } => (outcome(answers.readline(&prompt)), reply),
-        };
-        if reply.send(typed).is_err() {
-            return;
+            typed
         }
+        Kind::Answer => outcome(answers.readline(prompt)),
+    });
+}
+
+fn obey(orders: &blocking::Receiver<Order>, mut read: impl FnMut(Kind, &str) -> Typed) {
+    while let Ok(Order { kind, prompt, reply }) = orders.recv() {
+        // Who asked may have been cancelled meanwhile; the next one has not.
+        let _ = reply.send(read(kind, &prompt));
     }
 }
 
@@ -170,3 +186,34 @@ impl Hinter for Completing {
 impl Highlighter for Completing {}
 impl Validator for Completing {}
 impl Helper for Completing {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustyline::history::History as _;
+
+    #[test]
+    fn the_editor_remembers_as_much_as_the_file() {
+        let config = config().expect("it can be built");
+        let mut memory = MemHistory::with_config(&config);
+        for number in 0..history::MOST + 5 {
+            memory.add(&number.to_string()).expect("there is room");
+        }
+        assert_eq!(memory.len(), history::MOST);
+    }
+
+    #[test]
+    fn a_question_that_was_cancelled_does_not_end_the_editor() {
+        let (orders, taken) = blocking::channel();
+        let order = |prompt: &str| {
+            let (reply, typed) = oneshot::channel();
+            orders.send(Order { kind: Kind::Answer, prompt: prompt.to_owned(), reply }).expect("it is taken");
+            typed
+        };
+        drop(order("first"));
+        let second = order("second");
+        drop(orders);
+        obey(&taken, |_, prompt| Typed::Line(prompt.to_owned()));
+        assert_eq!(second.blocking_recv(), Ok(Typed::Line("second".to_owned())));
+    }
+}

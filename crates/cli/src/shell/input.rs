@@ -1,11 +1,11 @@
 //! Where lines come from: a terminal, or whatever standard input is.
 
 use super::complete::complete;
-use super::editor::{Editor, LONGEST_LINE, Question, Typed};
+use super::editor::{Editor, LONGEST_LINE, PATIENCE, Question, Typed};
 use super::history::History;
 use crate::desk::Desk;
+use crate::failure::Failure;
 use crate::reach::Reach;
-use crate::render;
 use std::path::Path;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 use tokio::sync::mpsc::Receiver;
@@ -30,6 +30,8 @@ pub enum Next {
     Nothing,
     /// There is no more.
     End,
+    /// There may be more, but it cannot be read.
+    Cut(Failure),
 }
 
 impl Input {
@@ -75,8 +77,9 @@ impl Input {
                             Typed::End => Next::End,
                         },
                         Some(question) = questions.recv() => {
-                            let found = complete(reach, &question.line).await;
-                            question.answer(found);
+                            // The editor waits no longer than that, and a line that is done must be taken.
+                            let found = tokio::time::timeout(PATIENCE, complete(reach, &question.line)).await;
+                            question.answer(found.unwrap_or_default());
                         }
                     }
                 }
@@ -87,13 +90,18 @@ impl Input {
 
 async fn from_pipe(input: &mut BufReader<Stdin>) -> Next {
     let mut line = Vec::new();
-    let limit = LONGEST_LINE as u64;
+    let limit = LONGEST_LINE as u64 + 1;
     match input.take(limit).read_until(b'\n', &mut line).await {
-        Ok(0) | Err(_) => Next::End,
-        Ok(_) if line.len() >= LONGEST_LINE && !line.ends_with(b"\n") => {
-            render::complain("error: a line is longer than 1 MiB; nothing after it is read\n");
-            Next::End
+        Ok(0) => Next::End,
+        Ok(_) if line.len() > LONGEST_LINE => {
+            let hint = "long arguments can stand in a file: /call TOOL --args @FILE";
+            Next::Cut(cut("a line is longer than 1 MiB; nothing from it on was read").hint(hint))
         }
         Ok(_) => Next::Line(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
+        Err(error) => Next::Cut(cut(&format!("standard input cannot be read: {error}"))),
     }
+}
+
+fn cut(why: &str) -> Failure {
+    Failure::misuse("usage.shell-cut", why, None)
 }

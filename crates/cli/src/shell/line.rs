@@ -1,6 +1,8 @@
 //! What can be typed: the commands of the shell, most of them the command line's own by a shorter name.
 
-use super::words::{object_call, words};
+use super::help::drawn;
+use super::words::{ObjectCall, object_call, words};
+use crate::arguments::Arguments;
 use crate::commands::approvals::{ApprovalsArguments, ApproveArguments, RejectArguments};
 use crate::commands::call::CallArguments;
 use crate::commands::dead_letters::DeadLettersArguments;
@@ -10,7 +12,7 @@ use crate::commands::plan::PlanArguments;
 use crate::commands::servers::ServersArguments;
 use crate::commands::tools::{Filter, StatsArguments, ToolsArguments};
 use crate::failure::Failure;
-use crate::render::{self, Cell, Paint, Table, Tone};
+use crate::render::{self, Paint};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use toolbooth_config::nearest;
 
@@ -105,13 +107,25 @@ pub enum McpAction {
     /// List tools with their quality scores.
     Tools(Box<Filter>),
     /// Search for tools.
-    Search {
-        /// What they are to do, in words; options of `toolbooth tools search` may follow.
-        #[arg(required = true, value_name = "WORDS", trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
-    },
+    Search(SearchArguments),
+    /// Show one tool, its arguments and how to call it.
+    Show { name: String },
     /// Show what tools take of a model's context.
     Stats(StatsArguments),
+}
+
+/// What is searched for: as for `toolbooth tools search`, but that the words are one query.
+#[derive(Debug, Args)]
+pub struct SearchArguments {
+    /// What the tool should do, in words, or its name.
+    #[arg(required = true, value_name = "WORDS")]
+    words: Vec<String>,
+    /// The words are a regular expression.
+    #[arg(long)]
+    regex: bool,
+    /// At most this many.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
+    limit: u32,
 }
 
 /// What a line stands for.
@@ -136,17 +150,24 @@ pub fn read(line: &str) -> Result<Reading, Failure> {
         // What people type who do not know where they are.
         "help" | "?" => "/help".to_owned(),
         "quit" | "exit" => "/quit".to_owned(),
-        line => as_typed_here(line),
+        line => as_typed_here(line)?,
     };
     if !line.starts_with('/') {
         return Ok(Reading::Text(line));
     }
-    if let Some((tool, object)) = object_call(&line) {
-        is_json(object)?;
-        let what = What::Call(CallArguments::of_object(tool, object.to_owned()));
-        return Ok(Reading::Command(Box::new(Line { json: false, what })));
-    }
-    let Some(words) = words(&line) else {
+    let words = match object_call(&line) {
+        Some(ObjectCall { tool, object, options }) => {
+            is_json(object)?;
+            if options.is_empty() {
+                let what = What::Call(CallArguments::of_object(tool, object.to_owned()));
+                return Ok(Reading::Command(Box::new(Line { json: false, what })));
+            }
+            let start = ["/call", tool, "--args", object].map(str::to_owned);
+            words(options).map(|options| start.into_iter().chain(options).collect::<Vec<_>>())
+        }
+        None => words(&line),
+    };
+    let Some(words) = words else {
         return Err(Failure::misuse(
             "usage.shell-line",
             "a quote is left open",
@@ -164,27 +185,60 @@ pub fn read(line: &str) -> Result<Reading, Failure> {
     }
 }
 
-/// A search for tools: the words are one query, up to the first option.
-pub fn search(words: &[String]) -> Result<ToolsArguments, Failure> {
-    let end = words.iter().position(|word| word.starts_with("--")).unwrap_or(words.len());
-    let (words, options) = words.split_at(end);
-    let query = words.join(" ");
-    let start = ["/tools", "search", query.as_str()];
-    let line = start.into_iter().chain(options.iter().map(String::as_str));
-    match Line::try_parse_from(line) {
+/// A search for tools.
+pub fn search(what: &SearchArguments) -> Result<ToolsArguments, Failure> {
+    let limit = format!("--limit={}", what.limit);
+    let regex = what.regex.then(|| "--regex".to_owned());
+    let start = ["/tools", "search", &limit].map(str::to_owned).into_iter();
+    about_tools(start.chain(regex).chain(["--".to_owned(), what.words.join(" ")]))
+}
+
+/// A look at one tool.
+pub fn show(name: &str) -> Result<ToolsArguments, Failure> {
+    about_tools(["/tools", "show", "--", name].map(str::to_owned).into_iter())
+}
+
+fn about_tools(words: impl Iterator<Item = String>) -> Result<ToolsArguments, Failure> {
+    match Line::try_parse_from(words) {
         Ok(Line { what: What::Tools(what), .. }) => Ok(*what),
-        Ok(_) => Err(unknown("/mcp search")),
-        Err(error) => Err(misused(&error, "/mcp")),
+        Ok(_) => Err(unknown("/tools")),
+        Err(error) => Err(misused(&error, "/tools")),
     }
 }
 
-/// A line that was copied from a hint, such as `toolbooth approvals show 9f3ac2`.
-fn as_typed_here(line: &str) -> String {
-    let copied = line.strip_prefix("toolbooth ").map(|rest| format!("/{}", rest.trim_start()));
-    match copied {
-        Some(copied) if is_known(copied.split_whitespace().next().unwrap_or_default()) => copied,
-        _ => line.to_owned(),
+/// A line that was copied from a hint, such as `toolbooth approvals show 9f3ac2`. What the shell has no command for is
+/// refused: it was not meant for the language model, and may hold what that must not see.
+fn as_typed_here(line: &str) -> Result<String, Failure> {
+    let copied = line.strip_prefix("toolbooth").filter(|rest| rest.starts_with(char::is_whitespace));
+    let Some(copied) = copied.map(str::trim_start) else { return Ok(line.to_owned()) };
+    let word = copied.split_whitespace().next().unwrap_or_default();
+    let is_option =
+        word.strip_prefix("--").is_some_and(|name| name.starts_with(|first: char| first.is_alphabetic()));
+    if is_known(&format!("/{word}")) {
+        Ok(format!("/{copied}"))
+    } else if is_option || Arguments::command().find_subcommand(word).is_some() {
+        Err(outside(word))
+    } else {
+        Ok(line.to_owned())
     }
+}
+
+fn outside(word: &str) -> Failure {
+    let (message, hint) = match word {
+        "chat" => (
+            "`toolbooth chat` is not for the shell".to_owned(),
+            "type the question alone: plain text goes to the model".to_owned(),
+        ),
+        option if option.starts_with('-') => (
+            "the shell takes no options of the command line before a command".to_owned(),
+            "`/help` lists the commands; for another gateway or configuration start another shell".to_owned(),
+        ),
+        word => (
+            format!("`toolbooth {word}` is not for the shell"),
+            format!("run `toolbooth {word}` in another terminal; `/help` lists what works here"),
+        ),
+    };
+    Failure::misuse("usage.shell-outside", message, Some(&hint))
 }
 
 fn is_known(command: &str) -> bool {
@@ -198,6 +252,16 @@ pub fn names() -> Vec<String> {
     shown.map(|command| command.get_name().to_owned()).collect()
 }
 
+/// All commands, also those that only hints speak of: what the command line calls them, and the shell.
+pub fn everywhere() -> Vec<(String, String)> {
+    let command = Line::command();
+    let names = command.get_subcommands().flat_map(|command| {
+        let all = std::iter::once(command.get_name()).chain(command.get_all_aliases());
+        all.map(|name| (name.trim_start_matches('/').to_owned(), command.get_name().to_owned()))
+    });
+    names.collect()
+}
+
 /// The words that may follow a command.
 pub fn actions_of(command: &str) -> Vec<String> {
     let all = Line::command();
@@ -205,7 +269,8 @@ pub fn actions_of(command: &str) -> Vec<String> {
     actions.map(|action| action.get_name().to_owned()).collect()
 }
 
-fn unknown(command: &str) -> Failure {
+/// What is told of a command that does not exist.
+pub fn unknown(command: &str) -> Failure {
     let names = names();
     let hint = match nearest(command, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -220,8 +285,9 @@ fn is_json(object: &str) -> Result<(), Failure> {
     let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(object) else { return Ok(()) };
     let whole = error.to_string();
     let why = whole.split(" at line ").next().unwrap_or(&whole);
-    let before: String = object.chars().take(error.column().saturating_sub(1)).collect();
-    let message = format!("the arguments are no JSON: {why} after `{}`", render::line(&before));
+    // Columns are counted in bytes.
+    let before = &object[..object.floor_char_boundary(error.column().saturating_sub(1))];
+    let message = format!("the arguments are no JSON: {why} after `{}`", render::line(before));
     Err(Failure::misuse("usage.args", message, Some("for example /call demo_echo {\"text\": \"hello\"}")))
 }
 
@@ -230,77 +296,6 @@ fn misused(error: &clap::Error, command: &str) -> Failure {
     Failure { drawn: Some(drawn(error, command, Paint::stderr())), ..failure }
 }
 
-/// What the parser says, in the words of the shell.
-fn drawn(said: &clap::Error, command: &str, paint: Paint) -> String {
-    let text = said.render();
-    let text = if paint == Paint::Always { text.ansi().to_string() } else { text.to_string() };
-    // Styles stand between the words.
-    let asked = format!("/help {}", command.trim_start_matches('/'));
-    here(&text.replace("--help", &asked))
-}
-
-/// Examples of the command line, as they are typed here.
-fn here(text: &str) -> String {
-    let mut text = text.to_owned();
-    for name in names() {
-        let bare = name.trim_start_matches('/');
-        text = text.replace(&format!("toolbooth {bare}"), &name);
-    }
-    let text = text
-        .replace("toolbooth dead-letters", "/dlq")
-        .replace("toolbooth tools list", "/mcp tools")
-        .replace("Usage:  /", "Usage: /")
-        .replace("Usage:\u{1b}[0m  ", "Usage:\u{1b}[0m ");
-    // There are no pipes here, and standard input is the shell's own.
-    let lines = text.lines().filter(|line| !line.contains(" | /"));
-    lines.map(|line| format!("{line}\n").replace(", or - for standard input", "")).collect()
-}
-
-/// The page of `/help`, or of one command.
-pub fn help(command: Option<&str>) -> Result<String, Failure> {
-    let paint = Paint::stdout();
-    if let Some(named) = command {
-        let named = format!("/{}", named.trim_start_matches('/'));
-        let mut all = Line::command();
-        // What every command takes is known only once the whole is put together.
-        all.build();
-        let found = all.find_subcommand_mut(&named).ok_or_else(|| unknown(&named))?;
-        let text = found.render_help();
-        let text = if paint == Paint::Always { text.ansi().to_string() } else { text.to_string() };
-        return Ok(here(&text));
-    }
-    let mut table = Table::new(&["COMMAND", ""]);
-    let mut row = |usage: &str, about: &str| table.row([Cell::toned(usage, Tone::Strong), about.into()]);
-    for (usage, about) in PAGE {
-        row(usage, about);
-    }
-    let more = "Plain text goes to the language model, if one is configured. `/help COMMAND` tells more; every \
-                command takes --json. Tab completes, Ctrl-C cancels a call, Ctrl-D leaves.";
-    Ok(format!("{}\n{}\n", table.draw(paint), render::wrap(more, 0)))
-}
-
-/// The commands as people look for them.
-const PAGE: &[(&str, &str)] = &[
-    ("/mcp", "servers with their state and tools"),
-    ("/mcp connect NAME", "connect a server now"),
-    ("/mcp disconnect NAME", "disconnect it until somebody asks for it"),
-    ("/mcp tools", "tools with their quality scores"),
-    ("/mcp search WORDS", "search for tools"),
-    ("/mcp stats", "what tools take of a model's context"),
-    ("/call TOOL KEY=VALUE …", "call a tool; or /call TOOL {JSON}"),
-    ("/plan on|off|show|approve N", "queue calls and run them in order"),
-    ("/approvals", "calls that wait for a person"),
-    ("/approve ID", "say yes to one"),
-    ("/reject ID", "say no to one"),
-    ("/files", "your files; also put, get, rm"),
-    ("/events [N]", "what happened lately"),
-    ("/dlq", "calls that failed for good; also show, replay, drop"),
-    ("/new", "forget what was said to the model so far"),
-    ("/explain CODE", "what a fault code means"),
-    ("/help [COMMAND]", "this page, or more about a command"),
-    ("/quit", "leave"),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,14 +303,6 @@ mod tests {
     #[test]
     fn the_grammar_is_sound() {
         Line::command().debug_assert();
-    }
-
-    #[test]
-    fn every_command_is_on_the_page() {
-        for name in names() {
-            let mut usages = PAGE.iter().map(|(usage, _)| usage.split([' ']).next().unwrap_or_default());
-            assert!(usages.any(|usage| usage == name), "{name}");
-        }
     }
 
     #[test]
@@ -328,8 +315,74 @@ mod tests {
         ] {
             assert!(matches!(read(line), Ok(Reading::Command(_))), "{line}");
         }
-        for line in ["toolbooth is nice", "what is /mcp?"] {
+        for line in ["toolbooth is nice", "what is /mcp?", "toolbooths trust me", "toolbooth -- what is it?"]
+        {
             assert!(matches!(read(line), Ok(Reading::Text(_))), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_works_elsewhere_is_not_said_to_the_model() {
+        for line in [
+            "toolbooth trust x",
+            "toolbooth doctor",
+            "toolbooth config check",
+            "toolbooth tokens list",
+            "toolbooth serve",
+            "toolbooth login",
+            "toolbooth chat hello",
+            "toolbooth shell",
+            "toolbooth demo-server demo",
+            "toolbooth\t trust x",
+            "toolbooth --token tb_abc servers",
+        ] {
+            let failure = read(line).expect_err(line);
+            assert_eq!(failure.trouble.code, "usage.shell-outside", "{line}");
+            assert!(!format!("{:?}", failure.trouble).contains("tb_abc"), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_command_takes_json() {
+        for line in [
+            "/mcp search mail --json",
+            "/mcp search send mail --limit 3 --json",
+            "/mcp search --json send mail",
+            "/mcp show demo_echo --json",
+            "/call t {\"a\":1} --json",
+            "/call t {\"a\":1} --session s --json -y",
+            "/call t a=1 --json",
+        ] {
+            let Ok(Reading::Command(read)) = read(line) else { panic!("{line}") };
+            assert!(read.json, "{line}");
+        }
+    }
+
+    #[test]
+    fn words_of_a_search_are_one_query() {
+        let Ok(Reading::Command(line)) = read("/mcp search send mail --limit 3 --regex") else { panic!() };
+        let What::Mcp(McpArguments { action: Some(McpAction::Search(what)) }) = line.what else { panic!() };
+        let shown = format!("{:?}", search(&what).expect("it is right"));
+        assert!(shown.contains("queries: [\"send mail\"], regex: true, limit: 3"), "{shown}");
+    }
+
+    #[test]
+    fn help_is_a_page() {
+        for line in ["/mcp search x --help", "/mcp search --help", "/call --help", "/call t {} --help"] {
+            assert!(matches!(read(line), Ok(Reading::Page(_))), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_slip_in_json_is_told_where_it_is() {
+        let cases = [
+            ("/call t {\"ä\": \"öü\" x}", "expected `,` or `}` after `{\"ä\": \"öü\"`"),
+            ("/call t {\"a\": }", "expected value after `{\"a\":`"),
+            ("/call t {\"a\": 1} }", "trailing characters after `{\"a\": 1}`"),
+        ];
+        for (line, expected) in cases {
+            let failure = read(line).expect_err(line);
+            assert_eq!(failure.trouble.message, format!("the arguments are no JSON: {expected}"), "{line}");
         }
     }
 

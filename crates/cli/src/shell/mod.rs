@@ -5,6 +5,7 @@
 
 mod complete;
 pub mod editor;
+mod help;
 mod history;
 mod input;
 mod line;
@@ -104,6 +105,10 @@ impl Shell<'_> {
                 Next::Line(line) => line,
                 Next::Nothing => continue,
                 Next::End => return Ok(exit),
+                Next::Cut(failure) => {
+                    report(failure, self.global);
+                    return Ok(Exit::Failed);
+                }
             };
             if self.how.echo && !typed {
                 render::print(&format!("> {}\n", render::plain(&line)));
@@ -162,7 +167,7 @@ impl Shell<'_> {
     async fn obey(&mut self, line: &str) -> ControlFlow<(), Exit> {
         let reading = match line::read(line) {
             Ok(reading) => reading,
-            Err(failure) => return ControlFlow::Continue(commands::report(&failure, self.global)),
+            Err(failure) => return ControlFlow::Continue(report(failure, self.global)),
         };
         match reading {
             Reading::Nothing => ControlFlow::Continue(Exit::Ok),
@@ -172,16 +177,14 @@ impl Shell<'_> {
             }
             Reading::Text(text) => {
                 let outcome = Box::pin(self.chat(&text)).await;
-                ControlFlow::Continue(
-                    outcome.unwrap_or_else(|failure| commands::report(&failure, self.global)),
-                )
+                ControlFlow::Continue(outcome.unwrap_or_else(|failure| report(failure, self.global)))
             }
             Reading::Command(line) if matches!(line.what, What::Quit) => ControlFlow::Break(()),
             Reading::Command(line) => {
                 let Line { json, what } = *line;
                 let global = Global { json: json || self.global.json, ..self.global.clone() };
                 let outcome = Box::pin(self.perform(&global, what)).await;
-                ControlFlow::Continue(outcome.unwrap_or_else(|failure| commands::report(&failure, &global)))
+                ControlFlow::Continue(outcome.unwrap_or_else(|failure| report(failure, &global)))
             }
         }
     }
@@ -233,7 +236,7 @@ impl Shell<'_> {
             What::Servers(what) => servers::within(reach, global, what).await,
             What::Tools(what) => tools::within(reach, global, *what).await,
             What::Help { command } => {
-                render::print(&line::help(command.as_deref())?);
+                render::print(&help::help(command.as_deref())?);
                 Ok(Exit::Ok)
             }
             What::New => {
@@ -260,10 +263,16 @@ impl Shell<'_> {
                 servers::connect_or_not(reach, global, &name, servers::Link::Down).await
             }
             Some(McpAction::Tools(filter)) => tools::list(reach, global, &filter).await,
-            Some(McpAction::Search { words }) => tools::within(reach, global, line::search(&words)?).await,
+            Some(McpAction::Search(what)) => tools::within(reach, global, line::search(&what)?).await,
+            Some(McpAction::Show { name }) => tools::within(reach, global, line::show(&name)?).await,
             Some(McpAction::Stats(what)) => tools::show_stats(reach, global, &what).await,
         }
     }
+}
+
+/// Tells why a line did not do its work.
+fn report(failure: Failure, global: &Global) -> Exit {
+    commands::report(&help::hinted(failure), global)
 }
 
 fn no_model(text: &str) -> Failure {

@@ -1,4 +1,7 @@
 //! A typed line, taken apart into words as other shells do it: '…' and "…" keep spaces, \ takes what follows as it is.
+//! Between "…" it does so only to signs that mean something there, so that paths and patterns stay what they are.
+
+use serde::de::IgnoredAny;
 
 /// The words of a line; nothing if a quote is left open.
 pub fn words(line: &str) -> Option<Vec<String>> {
@@ -9,7 +12,16 @@ pub fn words(line: &str) -> Option<Vec<String>> {
     while let Some(letter) = letters.next() {
         match (quote, letter) {
             (Some(open), letter) if open == letter => quote = None,
-            (Some('"') | None, '\\') => word.get_or_insert_default().push(letters.next()?),
+            (Some('"'), '\\') => {
+                let word = word.get_or_insert_default();
+                let next = letters.next()?;
+                if !matches!(next, '"' | '\\' | '$' | '`') {
+                    word.push(letter);
+                }
+                word.push(next);
+            }
+            // At the end there is nothing that it could change.
+            (None, '\\') => word.get_or_insert_default().push(letters.next().unwrap_or(letter)),
             (Some(_), letter) => word.get_or_insert_default().push(letter),
             (None, '\'' | '"') => {
                 quote = Some(letter);
@@ -23,13 +35,33 @@ pub fn words(line: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-/// `/call TOOL {…}`: the tool and the object, which is JSON to the end of the line and needs no quotes.
-pub fn object_call(line: &str) -> Option<(&str, &str)> {
+/// `/call TOOL {…} [OPTIONS]`: a call whose arguments are JSON without quotes around it.
+#[derive(Debug, PartialEq)]
+pub struct ObjectCall<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// The object; with all that follows, where it cannot be told where it ends.
+    pub object: &'a str,
+    /// The options after it.
+    pub options: &'a str,
+}
+
+/// Reads such a call.
+pub fn object_call(line: &str) -> Option<ObjectCall<'_>> {
     let rest = line.trim().strip_prefix("/call")?;
     let (tool, object) =
         rest.strip_prefix(char::is_whitespace)?.trim_start().split_once(char::is_whitespace)?;
-    let object = object.trim_start();
-    (object.starts_with('{') && !tool.starts_with('-')).then_some((tool, object))
+    let whole = object.trim_start();
+    if !whole.starts_with('{') || tool.starts_with('-') {
+        return None;
+    }
+    let mut values = serde_json::Deserializer::from_str(whole).into_iter::<IgnoredAny>();
+    let is_read = matches!(values.next(), Some(Ok(_)));
+    let (object, after) = whole.split_at(if is_read { values.byte_offset() } else { whole.len() });
+    let options = after.trim_start();
+    let are_options = options.starts_with('-') && options.len() < after.len();
+    let (object, options) = if are_options { (object, options) } else { (whole, "") };
+    Some(ObjectCall { tool, object, options })
 }
 
 #[cfg(test)]
@@ -38,7 +70,7 @@ mod tests {
 
     #[test]
     fn quotes_keep_spaces() {
-        let cases: [(&str, Option<&[&str]>); 9] = [
+        let cases: [(&str, Option<&[&str]>); 14] = [
             ("", Some(&[])),
             ("/call  a b=1 ", Some(&["/call", "a", "b=1"])),
             ("/call a text='two words'", Some(&["/call", "a", "text=two words"])),
@@ -47,7 +79,12 @@ mod tests {
             ("a ''", Some(&["a", ""])),
             ("a\\ b 'c\\d'", Some(&["a b", "c\\d"])),
             ("it's", None),
-            ("end\\", None),
+            ("end\\", Some(&["end\\"])),
+            ("\"end\\", None),
+            ("\"end\\\"", None),
+            (r#""C:\new\table" "a\\b" "\$x \`y\` \"z\"""#, Some(&[r"C:\new\table", r"a\b", "$x `y` \"z\""])),
+            (r#"pattern="\d+\.\w""#, Some(&[r"pattern=\d+\.\w"])),
+            (r"C:\\new \$x", Some(&[r"C:\new", "$x"])),
         ];
         for (line, expected) in cases {
             let found = words(line);
@@ -62,13 +99,18 @@ mod tests {
     #[test]
     fn an_object_needs_no_quotes() {
         let cases = [
-            ("/call a {\"b\": \"it's\"}", Some(("a", "{\"b\": \"it's\"}"))),
-            (" /call  a   {}", Some(("a", "{}"))),
+            ("/call a {\"b\": \"it's\"}", Some(("a", "{\"b\": \"it's\"}", ""))),
+            (" /call  a   {}", Some(("a", "{}", ""))),
+            ("/call a {\"b\": \"} --json\"} --json  -y ", Some(("a", "{\"b\": \"} --json\"}", "--json  -y"))),
+            ("/call a {}--json", Some(("a", "{}--json", ""))),
+            ("/call a {} }", Some(("a", "{} }", ""))),
+            ("/call a {\"b\": --json", Some(("a", "{\"b\": --json", ""))),
             ("/call a b={}", None),
             ("/call a", None),
             ("/calla b {}", None),
         ];
         for (line, expected) in cases {
+            let expected = expected.map(|(tool, object, options)| ObjectCall { tool, object, options });
             assert_eq!(object_call(line), expected, "{line}");
         }
     }

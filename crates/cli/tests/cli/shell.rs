@@ -156,9 +156,56 @@ fn the_first_failure_ends_a_script() {
 }
 
 #[test]
+fn a_script_that_cannot_be_read_fails() {
+    let world = World::with_server();
+    let input = format!("/call sh_probe n=1\n/call sh_probe {}\n/call sh_probe n=2\n", "x".repeat(1 << 20));
+    for options in ["", "--keep-going"] {
+        expect![[r#"
+            {"n":1}
+            error[usage.shell-cut]: a line is longer than 1 MiB; nothing from it on was
+              read
+
+            hint: long arguments can stand in a file: /call TOOL --args @FILE
+            --- exit 1
+        "#]]
+        .assert_eq(&world.session(options, &input));
+    }
+    let mut command = world.command(&words("shell"));
+    let folder = std::fs::File::open(world.path("work")).unwrap();
+    expect![[r#"
+        --- on standard error
+        error[usage.shell-cut]: standard input cannot be read: Is a directory (os
+          error 21)
+        --- exit 1
+    "#]]
+    .assert_eq(&world.shown(&command.stdin(folder).output().unwrap()));
+}
+
+#[test]
+fn an_answer_that_cannot_be_kept_is_not_asked_for() {
+    let llm = "[llm]\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"small-1\"\n";
+    let world = World::new(&[(".config/toolbooth/toolbooth.toml", llm)]);
+    world.check(
+        "chat hello -o missing/answer.txt",
+        expect![[r#"
+            --- on standard error
+            error[usage.file]: missing/answer.txt cannot be written: No such file or
+              directory (os error 2)
+            --- exit 1
+        "#]],
+    );
+    let failed = world.run("chat hello -o answer.txt");
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(!world.path("work/answer.txt").exists(), "and no empty file is left");
+}
+
+#[test]
 fn tools_are_found_by_what_they_do() {
     let found = World::new(&[]).session("", "/mcp search hash\n");
     assert!(found.contains("demo_hash"), "{found}");
+    let found = World::new(&[]).session("", "/mcp search the hash of a text --limit 1 --json\n");
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["hits"][0]["name"], "demo_hash", "{found}");
 }
 
 #[test]

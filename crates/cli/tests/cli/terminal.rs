@@ -3,7 +3,8 @@
 use crate::world::{World, mode, words};
 use nix::pty::{Winsize, openpty};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,10 +21,14 @@ struct Sitting {
 
 impl Sitting {
     fn new(world: &World) -> Self {
+        Self::with(world, "")
+    }
+
+    fn with(world: &World, options: &str) -> Self {
         let size = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
         let (master, slave) = (File::from(pair.master), File::from(pair.slave));
-        let mut command = world.command(&words("shell"));
+        let mut command = world.command(&words(&format!("shell {options}")));
         command.env("TERM", "xterm").env("NO_COLOR", "1").env_remove("COLUMNS");
         let end = || Stdio::from(slave.try_clone().unwrap());
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
@@ -147,5 +152,43 @@ fn an_approval_is_asked_for_in_the_shell() {
     sitting.sees("{\"title\":\"three\"}");
     sitting.sees("toolbooth> ");
     sitting.press("/quit\r");
+    assert_eq!(sitting.ends(), Some(0));
+}
+
+/// A gateway that knows its servers and never says what tools they have.
+fn speechless() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut waiting = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            let mut request = String::new();
+            let _ = BufReader::new(&stream).read_line(&mut request);
+            if request.contains("/servers") {
+                let body = r#"{"servers":[]}"#;
+                let length = body.len();
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
+                let _ = write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}");
+            } else {
+                waiting.push(stream);
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn completion_is_patient_for_a_while_and_quiet() {
+    let world = World::new(&[]);
+    let mut sitting = Sitting::with(&world, &format!("--url {}", speechless()));
+    sitting.sees("toolbooth> ");
+    let started = Instant::now();
+    // At a space that is more than one byte long, and where the gateway has to be asked.
+    sitting.press("/call\u{a0}\t\u{15}/call de\t\u{15}/explain usage.shell-text\r");
+    sitting.sees("no language model is configured");
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    assert!(!sitting.screen.lock().unwrap().contains("waiting"), "nothing is drawn over the line");
+    sitting.sees("toolbooth> ");
+    sitting.press("\u{4}");
     assert_eq!(sitting.ends(), Some(0));
 }
