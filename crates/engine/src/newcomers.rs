@@ -141,7 +141,7 @@ impl Gathered {
 }
 
 impl Engine {
-    /// Waits until no server is on its way for the first time, and no longer than any is waited for.
+    /// Waits until no server is on its way, and no longer than any is waited for.
     pub async fn settled(&self) {
         let mut coming = self.newcomers().coming.subscribe();
         loop {
