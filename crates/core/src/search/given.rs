@@ -5,7 +5,7 @@ use super::comparison::{Sought, Vectors};
 use super::fields::{Field, each_text};
 use super::index::{Index, View};
 use super::meaning::Vector;
-use super::rank::scale;
+use super::rank::Alike;
 use super::words::spelled_out;
 use crate::catalog::Tool;
 use std::collections::HashMap;
@@ -69,8 +69,8 @@ pub struct Given {
 }
 
 impl Given {
-    /// How like each tool in view is to each text, from 0 to 1; nothing where vectors are missing.
-    pub(super) fn alike(&self, index: &Index, view: &View, texts: &[&str]) -> Option<Vec<Vec<f32>>> {
+    /// How like each tool in view is to each text; nothing where vectors are missing.
+    pub(super) fn alike(&self, index: &Index, view: &View, texts: &[&str]) -> Option<Vec<Alike>> {
         if index.len() != self.tools.0.len() {
             return None;
         }
@@ -78,7 +78,6 @@ impl Given {
         let sought: Vec<Sought> = texts.iter().map(vector).collect::<Option<_>>()?;
         let mut alike = vec![vec![0_f32; index.len()]; texts.len()];
         self.tools.0.compare(&sought, 0, &mut alike);
-        alike.iter_mut().for_each(|alike| scale(view, alike));
-        Some(alike)
+        Some(alike.into_iter().map(|alike| Alike::of(view, alike)).collect())
     }
 }

@@ -58,13 +58,10 @@ impl Index {
         let mut given = given.into_iter().flatten();
         let mut parts = vec![0_f32; if texts.len() > 1 { self.len() } else { 0 }];
         let mut whole = Vec::new();
-        for (at, (mut words, mut alike)) in words.texts.into_iter().zip(alike).enumerate() {
+        for (at, (mut words, alike)) in words.texts.into_iter().zip(alike).enumerate() {
             match given.next() {
-                Some(given) => {
-                    join(&mut alike, &given);
-                    fuse(&mut words, &alike, WEIGHTS.lexical_beside_encoder);
-                }
-                None => fuse(&mut words, &alike, WEIGHTS.lexical),
+                Some(given) => fuse(&mut words, &joined(alike, &given), WEIGHTS.lexical_beside_encoder),
+                None => fuse(&mut words, &alike.scores, WEIGHTS.lexical),
             }
             match at {
                 0 => whole = words,
@@ -87,15 +84,14 @@ impl Index {
         }
     }
 
-    /// How like each tool in view is to each text by the table, from 0 to 1.
-    fn alike(&self, view: &View, texts: &[&str]) -> Vec<Vec<f32>> {
+    /// How like each tool in view is to each text by the table.
+    fn alike(&self, view: &View, texts: &[&str]) -> Vec<Alike> {
         let sought: Vec<Sought> = texts.iter().map(|text| Sought::of(meaning(text).as_ref())).collect();
         let mut alike = vec![vec![0_f32; self.len()]; texts.len()];
         for (part, base) in self.parts.iter().zip(&self.bases) {
             part.vectors.compare(&sought, *base, &mut alike);
         }
-        alike.iter_mut().for_each(|alike| scale(view, alike));
-        alike
+        alike.into_iter().map(|alike| Alike::of(view, alike)).collect()
     }
 
     /// A server that fits as a whole lifts those of its tools that have any of the words.
@@ -174,28 +170,39 @@ fn least_of_best(scores: &[f32], count: usize, counts: impl Fn(usize) -> bool) -
     least
 }
 
-/// Makes the most alike of those in view 1, and what is no more alike than texts usually are 0.
-pub(super) fn scale(view: &View, alike: &mut [f32]) {
-    if !view.is_whole() {
-        // What is hidden is like nothing, and so changes no score.
-        (0..alike.len()).filter(|place| !view.has(*place)).for_each(|place| alike[place] = 0.0);
-    }
-    let nearest = largest(alike);
-    let floor = (sum(alike) / view.count.max(1) as f32).max(0.0) * WEIGHTS.floor;
-    let factor = if nearest > floor { 1.0 / (nearest - floor) } else { 0.0 };
-    for alike in alike {
-        *alike = (*alike - floor).max(0.0) * factor;
+/// How like tools are to one text.
+pub(super) struct Alike {
+    /// From 0, for what is no more alike than texts usually are, to 1 for the most alike.
+    scores: Vec<f32>,
+    /// How like the most alike is, before that: how sure one can be of all.
+    nearest: f32,
+}
+
+impl Alike {
+    /// Scales likenesses; those of tools that are not in view count for nothing.
+    pub(super) fn of(view: &View, mut scores: Vec<f32>) -> Self {
+        if !view.is_whole() {
+            // What is hidden is like nothing, and so changes no score.
+            (0..scores.len()).filter(|place| !view.has(*place)).for_each(|place| scores[place] = 0.0);
+        }
+        let nearest = largest(&scores);
+        let floor = (sum(&scores) / view.count.max(1) as f32).max(0.0) * WEIGHTS.floor;
+        let factor = if nearest > floor { 1.0 / (nearest - floor) } else { 0.0 };
+        scores.iter_mut().for_each(|score| *score = (*score - floor).max(0.0) * factor);
+        Self { scores, nearest }
     }
 }
 
-/// What two engines say of likeness: each knows what the other does not.
-fn join(table: &mut [f32], given: &[f32]) {
-    let both = table.iter_mut().zip(given);
-    both.for_each(|(table, given)| *table += given);
-    let nearest = largest(table);
-    if nearest > 0.0 {
-        table.iter_mut().for_each(|alike| *alike /= nearest);
+/// What two engines say of likeness: each knows what the other does not, and the surer one counts more.
+fn joined(table: Alike, given: &Alike) -> Vec<f32> {
+    let Alike { mut scores, nearest } = table;
+    let both = scores.iter_mut().zip(&given.scores);
+    both.for_each(|(score, other)| *score = *score * nearest + other * given.nearest);
+    let most = largest(&scores);
+    if most > 0.0 {
+        scores.iter_mut().for_each(|score| *score /= most);
     }
+    scores
 }
 
 /// Puts words and meanings together: `words` becomes the score.
