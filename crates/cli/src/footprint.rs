@@ -26,7 +26,7 @@ pub fn let_go_of_start() {
 }
 
 /// Gives the allocator's free pages back to the system. Other allocators than glibc's do so by themselves.
-fn give_back_heap() {
+pub fn give_back_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: it takes no pointer and touches nothing but memory that is free, under the allocator's own locks.

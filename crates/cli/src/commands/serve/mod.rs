@@ -189,6 +189,9 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
 async fn settle(engine: Arc<Engine>) {
     engine.settled().await;
     footprint::let_go_of_start();
+    // What the first lists and the last discovery held is free a moment later.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    footprint::give_back_heap();
 }
 
 /// Puts away what nobody needs any more.
