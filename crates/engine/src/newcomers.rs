@@ -145,9 +145,7 @@ impl Engine {
     pub async fn settled(&self) {
         let mut coming = self.newcomers().coming.subscribe();
         loop {
-            let is_new = |newcomer: &&Newcomer| newcomer.knowledge == Knowledge::Nothing;
-            let last =
-                coming.borrow_and_update().values().filter(is_new).map(|newcomer| newcomer.until).max();
+            let last = coming.borrow_and_update().values().map(|newcomer| newcomer.until).max();
             let Some(until) = last else { return };
             if tokio::time::timeout_at(until, coming.changed()).await.is_err() {
                 return;

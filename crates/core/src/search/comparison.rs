@@ -49,10 +49,16 @@ impl Vectors {
         if let Some(simd) = pulp::x86::V3::try_new() {
             return pulp::Simd::vectorize(simd, wide::Pass { simd, rows: self, columns: &mut columns });
         }
-        for (place, row) in self.numbers.chunks_exact(steps.max(1)).enumerate() {
-            for column in &mut columns {
+        self.pass(&mut columns);
+    }
+
+    /// The pass as every processor can make it.
+    fn pass(&self, columns: &mut [Column<'_>]) {
+        let steps = self.width.div_ceil(STEP).max(1);
+        for ((place, row), factor) in self.numbers.chunks_exact(steps).enumerate().zip(&self.factors) {
+            for column in &mut *columns {
                 let sum = row.iter().zip(&column.text.numbers).map(|(row, text)| products(row, text)).sum();
-                column.put(place, sum, self.factors[place]);
+                column.put(place, sum, *factor);
             }
         }
     }
@@ -182,6 +188,13 @@ mod tests {
                 let sought: Vec<Sought> = texts.iter().map(|text| Sought::of(Some(text))).collect();
                 let mut out = vec![vec![7.0; 8]; texts.len()];
                 vectors.compare(&sought, 1, &mut out);
+                let mut plainly = vec![vec![0.0; vectors.len()]; texts.len()];
+                let columns = sought.iter().zip(&mut plainly);
+                let mut columns: Vec<Column<'_>> = columns.map(|(text, out)| Column { text, out }).collect();
+                vectors.pass(&mut columns);
+                for (plainly, out) in plainly.iter().zip(&out) {
+                    assert_eq!(plainly[..], out[1..7], "{count} texts of width {width}");
+                }
                 for (text, out) in texts.iter().zip(&out) {
                     let expected = |row: &Vector| {
                         let sum: i32 = row

@@ -136,7 +136,7 @@ impl Index {
 
 /// So many tools are worth a thread of their own.
 const WORTH_A_THREAD: usize = 500;
-/// Calls go on meanwhile: not all processors are taken.
+/// More threads would find little left to do.
 const MAX_THREADS: usize = 4;
 
 /// Reads all servers, large catalogs on several threads.
