@@ -99,13 +99,13 @@ impl Engine {
         let server = self.server(name)?;
         let mut renewed = false;
         for _ in 0..MAX_ROUNDS {
-            let connection = server.connection(call.caller(), line.client).await?;
+            let connection = pin!(server.connection(call.caller(), line.client)).await?;
             connection.follow_log_level(call.client()).await;
             let mut ask = Ask::for_call(call, &round, progress, reading);
             ask.client = line.client;
             let span = self.tracing.attempt(call, name);
             ask.meta = span.as_ref().map_or(ask.meta, |span| span.meta());
-            let answered = connection.ask(ask, line.link).await;
+            let answered = pin!(connection.ask(ask, line.link)).await;
             if let Some(span) = span {
                 span.end(&answered);
             }

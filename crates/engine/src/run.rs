@@ -12,6 +12,7 @@ use crate::routing::PROVIDER;
 use crate::terms::Audited;
 use crate::trace::CallSpan;
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolbooth_core::audit::AuditEntry;
@@ -249,7 +250,7 @@ impl Run {
             let agreed = if self.licences > 0 { Agreed::ByPerson } else { Agreed::Unasked };
             Box::pin(self.engine.keep_letter(*lost, self.id, agreed, problem)).await;
         }
-        self.ended(&answer).await;
+        pin!(self.ended(&answer)).await;
         answer
     }
 

@@ -13,6 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -152,7 +153,8 @@ async fn converse(stream: TcpStream, doors: Doors, stop: CancellationToken) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let doors = doors.clone();
-        async move { Ok::<_, Infallible>(answer(doors, request).await) }
+        // Boxed: hyper moves what it is given five times.
+        Box::pin(async move { Ok::<_, Infallible>(pin!(answer(doors, request)).await) })
     });
     // A request has a hundred headers at most. That is what hyper takes unasked; told the same number, it would fill
     // two tables of that size for every request.
@@ -179,9 +181,9 @@ async fn answer(doors: Doors, request: Request<Incoming>) -> Response<Body> {
     }
     if let Some(persona) = persona_of(request.uri().path()) {
         let persona = persona.map(str::to_owned);
-        return mcp::http::serve(doors.door, request, persona.as_deref()).await;
+        return pin!(mcp::http::serve(doors.door, request, persona.as_deref())).await;
     }
-    let answered = doors.rest.oneshot(request.map(axum::body::Body::new)).await;
+    let answered = Box::pin(doors.rest.oneshot(request.map(axum::body::Body::new))).await;
     match answered {
         Ok(response) => response.map(Body::Rest),
         Err(never) => match never {},

@@ -14,6 +14,7 @@ use crate::error::UpstreamError;
 use crate::link::CallLink;
 use crate::peer::{Asking, PeerAnswer};
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::PoisonError;
 use tokio::sync::OwnedSemaphorePermit;
 use toolbooth_core::caller::ClientFacts;
@@ -52,7 +53,7 @@ impl Seat {
             *self.connection.holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.clone());
         }
         let asking = self.asking_for(ask.client);
-        self.connection.request(ask, asking, link).await
+        pin!(self.connection.request(ask, asking, link)).await
     }
 
     /// Whether the server may ask this client anything.

@@ -11,6 +11,7 @@ use crate::pool::{IdleLimits, Pool};
 use crate::process::StderrTail;
 use crate::seat::Seat;
 use crate::state::ServerState;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -145,7 +146,7 @@ impl Supervised {
         if self.pool.primary().is_none() {
             Box::pin(self.ready()).await?;
         }
-        self.pool.for_call(caller, client).await
+        pin!(self.pool.for_call(caller, client)).await
     }
 
     /// Waits until the server is not connecting any more, well or badly.

@@ -78,9 +78,9 @@ enum Woke {
 
 impl Following {
     /// Follows a request.
-    pub fn new(door: Arc<Door>, client: Client, id: Id, method: &'static str, ongoing: Ongoing) -> Self {
+    pub fn new(door: Arc<Door>, client: Client, id: Id, method: &'static str, ongoing: Ongoing) -> Box<Self> {
         let cancelled = client.session.as_ref().map(|session| session.begin(&id));
-        Self {
+        Box::new(Self {
             door,
             client,
             id,
@@ -95,29 +95,29 @@ impl Following {
             gathering_until: None,
             outcome: None,
             given: None,
-        }
+        })
     }
 
     /// What a state handed to the client is bound to.
-    pub fn bound(mut self, binding: Option<Binding>) -> Self {
+    pub fn bound(mut self: Box<Self>, binding: Option<Binding>) -> Box<Self> {
         self.binding = binding;
         self
     }
 
     /// Answers that came along before anything was asked.
-    pub fn given(mut self, answers: Option<RawJson>) -> Self {
+    pub fn given(mut self: Box<Self>, answers: Option<RawJson>) -> Box<Self> {
         self.given = answers;
         self
     }
 
     /// Where progress is reported.
-    pub fn reporting(mut self, token: Option<RawJson>) -> Self {
+    pub fn reporting(mut self: Box<Self>, token: Option<RawJson>) -> Box<Self> {
         self.progress_token = token;
         self
     }
 
     /// Questions that the client has left open.
-    pub fn asking(mut self, questions: Vec<(String, Question)>) -> Self {
+    pub fn asking(mut self: Box<Self>, questions: Vec<(String, Question)>) -> Box<Self> {
         if !questions.is_empty() {
             self.gathering_until = Some(Instant::now());
         }
@@ -126,7 +126,7 @@ impl Following {
     }
 
     /// Makes the request cancellable from outside; for clients without a session.
-    pub fn cancellable(mut self, cancel: Cancel) -> Self {
+    pub fn cancellable(mut self: Box<Self>, cancel: Cancel) -> Box<Self> {
         self.cancelled = Some(cancel);
         self
     }

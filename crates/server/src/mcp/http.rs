@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use std::collections::VecDeque;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::fault::Fault;
@@ -36,7 +37,8 @@ const JSON: &str = "application/json";
 /// Serves one request to the endpoint.
 pub async fn serve(door: Arc<Door>, request: Request<Incoming>, persona: Option<&str>) -> Response<Body> {
     let knock = Knock::Http { headers: request.headers(), persona };
-    let caller = match door.identify(knock).await {
+    let identified = pin!(door.identify(knock)).await;
+    let caller = match identified {
         Ok(caller) => caller,
         Err(unidentified) => return turned_away(&door, &unidentified, &request),
     };
@@ -48,8 +50,8 @@ pub async fn serve(door: Arc<Door>, request: Request<Incoming>, persona: Option<
         }
     };
     match *request.method() {
-        Method::POST => post(door, caller, request).await,
-        Method::GET => get(&door, &caller, request.headers()).await,
+        Method::POST => pin!(post(door, caller, request)).await,
+        Method::GET => Box::pin(get(&door, &caller, request.headers())).await,
         Method::DELETE => delete(&door, &caller, request.headers()),
         _ => not_allowed(),
     }
@@ -84,7 +86,8 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
         let error = RpcError::new(INVALID_REQUEST, "Invalid Request: Content-Type must be application/json");
         return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &error);
     }
-    let text = match gather(body, door.body_limit).await {
+    let gathered = pin!(gather(body, door.body_limit)).await;
+    let text = match gathered {
         Ok(text) => text,
         Err(Ungathered::TooLong) => {
             let why = format!("Invalid Request: the body is over {} bytes", door.body_limit);
@@ -96,7 +99,7 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
         return failure(StatusCode::BAD_REQUEST, None, &error);
     }
     if text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        return super::batch::serve(&door, &caller, &head.headers, &text).await;
+        return Box::pin(super::batch::serve(&door, &caller, &head.headers, &text)).await;
     }
     let message = match Message::parse(&text) {
         Ok(message) => message,
@@ -105,7 +108,7 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
         }
     };
     match message {
-        Message::Request(request) => asked(&door, &caller, &head.headers, request).await,
+        Message::Request(request) => pin!(asked(&door, &caller, &head.headers, request)).await,
         Message::Notification(notification) => told(&door, &caller, &head.headers, notification),
         Message::Response(response) => match session_of(&door, &caller, &head.headers) {
             Ok(session) => {
@@ -145,14 +148,14 @@ async fn asked(
             Ok(client) => client,
             Err(error) => return refuse(error),
         };
-        return begin(door, &client, headers, request, meta).await;
+        return pin!(begin(door, &client, headers, request, meta)).await;
     }
     let session = match session_of(door, caller, headers) {
         Ok(session) => session,
         Err(response) => return *response,
     };
     let client = Client::of_session(session, caller);
-    begin(door, &client, headers, request, meta).await
+    pin!(begin(door, &client, headers, request, meta)).await
 }
 
 fn modern_client(
@@ -176,12 +179,14 @@ async fn begin(
     request: toolbooth_wire::Request,
     meta: RequestMeta,
 ) -> Response<Body> {
-    match methods::begin(door, client, &request, meta, Some(headers)).await {
+    let begun = pin!(methods::begin(door, client, &request, meta, Some(headers))).await;
+    match begun {
         Ok(Begun::Ready(reply)) => json(StatusCode::OK, reply_pieces(&request.id, reply, client.era())),
-        Ok(Begun::Ongoing(following)) => follow(*following, client.era(), door.keep_alive).await,
+        Ok(Begun::Ongoing(following)) => pin!(follow(following, client.era(), door.keep_alive)).await,
         Ok(Begun::Listen(filter)) => {
             let listening =
-                Listening::open(door, client, shown(headers), filter, Some(request.id.clone())).await;
+                Box::pin(Listening::open(door, client, shown(headers), filter, Some(request.id.clone())))
+                    .await;
             events(changes(listening, Some(request.id), door.keep_alive))
         }
         Err(error) => failure(status_of(&error, client.era()), Some(&request.id), &error),
@@ -207,8 +212,9 @@ pub(super) fn reply_pieces(id: &Id, reply: Reply, era: Era) -> VecDeque<Bytes> {
 }
 
 /// JSON when the answer comes first; a stream of events when something precedes it.
-async fn follow(mut following: Following, era: Era, keep_alive: std::time::Duration) -> Response<Body> {
-    match following.next().await {
+async fn follow(mut following: Box<Following>, era: Era, keep_alive: std::time::Duration) -> Response<Body> {
+    let step = pin!(following.next()).await;
+    match step {
         Step::Done(Final::Nothing) => events(futures_util::stream::empty()),
         Step::Done(Final::Result(result)) => {
             json(StatusCode::OK, VecDeque::from([write_result(&following.id, &result)]))
@@ -225,7 +231,7 @@ async fn follow(mut following: Following, era: Era, keep_alive: std::time::Durat
 }
 
 fn steps(
-    following: Following,
+    following: Box<Following>,
     keep_alive: std::time::Duration,
 ) -> impl futures_util::Stream<Item = io::Result<Bytes>> {
     futures_util::stream::unfold(Some(following), move |state| async move {

@@ -235,8 +235,7 @@ impl Connection {
                         .await;
                 self.listen(listening, cancel.cancelled()).await;
             }
-            Begun::Ongoing(following) => {
-                let mut following = *following;
+            Begun::Ongoing(mut following) => {
                 if client.era() == Era::Modern {
                     following = following.cancellable(self.track(&request.id));
                 }

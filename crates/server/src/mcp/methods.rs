@@ -7,6 +7,7 @@ use super::listen::Filter;
 use super::trace::continued;
 use super::translate;
 use http::HeaderMap;
+use std::pin::pin;
 use std::sync::Arc;
 use toolbooth_core::call::Incoming;
 use toolbooth_core::caller::{Caller, ClientFacts};
@@ -80,7 +81,7 @@ pub async fn begin(
 ) -> Result<Begun, RpcError> {
     let modern = client.era() == Era::Modern;
     match request.method.as_str() {
-        "tools/call" => call(door, client, request, meta, headers).await,
+        "tools/call" => pin!(call(door, client, request, meta, headers)).await,
         "tools/list" => list(door, client, request, ListKind::Tools).await,
         "prompts/list" => list(door, client, request, ListKind::Prompts).await,
         "resources/list" => list(door, client, request, ListKind::Resources).await,
@@ -94,7 +95,7 @@ pub async fn begin(
         "subscriptions/listen" if modern => Filter::read(request.params.as_ref()).map(Begun::Listen),
         "ping" if !modern => Ok(Begun::Ready(Reply::Result(RawJson::empty_object()))),
         "logging/setLevel" if !modern => set_level(client, request),
-        "resources/subscribe" if !modern => subscribe(door, client, request).await,
+        "resources/subscribe" if !modern => Box::pin(subscribe(door, client, request)).await,
         "resources/unsubscribe" if !modern => unsubscribe(door, client, request),
         method => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
     }
@@ -140,7 +141,7 @@ async fn call(
     let call = CallRequest { incoming, round, progress, rounds, reading, patience: None };
     let (link, events) = CallLink::new();
     let engine = door.engine.clone();
-    let work = Box::pin(async move { engine.call(call, &link).await });
+    let work = Box::pin(async move { pin!(engine.call(call, &link)).await });
     let following = Following::new(
         door.clone(),
         client.clone(),
@@ -148,7 +149,7 @@ async fn call(
         "tools/call",
         Ongoing { work, events },
     );
-    Ok(Begun::Ongoing(Box::new(following.bound(binding).reporting(meta.progress_token).given(given))))
+    Ok(Begun::Ongoing(following.bound(binding).reporting(meta.progress_token).given(given)))
 }
 
 /// The arguments that a tool wants mirrored must agree with the headers.
@@ -224,7 +225,7 @@ fn come_back(
 ) -> Begun {
     let Parked { ongoing, questions } = parked;
     let following = Following::new(door.clone(), client.clone(), request.id.clone(), method, ongoing);
-    Begun::Ongoing(Box::new(following.bound(binding).reporting(meta.progress_token).asking(questions)))
+    Begun::Ongoing(following.bound(binding).reporting(meta.progress_token).asking(questions))
 }
 
 fn inquire(
@@ -264,7 +265,7 @@ fn inquire(
     });
     let following =
         Following::new(door.clone(), client.clone(), request.id.clone(), method, Ongoing { work, events });
-    Ok(Begun::Ongoing(Box::new(following.bound(binding).reporting(meta.progress_token))))
+    Ok(Begun::Ongoing(following.bound(binding).reporting(meta.progress_token)))
 }
 
 async fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -> Result<Begun, RpcError> {

@@ -16,6 +16,7 @@ pub mod translate;
 use crate::guard::Guard;
 use crate::identify::{Identity, Knock, Unidentified};
 use session::Sessions;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +55,6 @@ impl Door {
 
     /// The caller behind a knock at any door.
     pub async fn identify(&self, knock: Knock<'_>) -> Result<Arc<Caller>, Unidentified> {
-        self.identity.identify(knock, &*self.engine).await
+        pin!(self.identity.identify(knock, &*self.engine)).await
     }
 }

@@ -8,6 +8,7 @@ use crate::error::{Sent, UpstreamError};
 use crate::link::CallLink;
 use crate::peer::{Outbound, PeerAnswer, Reading, ResultStream};
 use bytes::{Bytes, BytesMut};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_wire::Message;
@@ -127,7 +128,7 @@ impl Reader {
     ) -> Result<Received, UpstreamError> {
         match self.kind {
             Kind::Events => Box::pin(self.receive_events(peer, outbound, link, questions)).await,
-            Kind::Other => self.receive_json(outbound).await,
+            Kind::Other => pin!(self.receive_json(outbound)).await,
         }
     }
 
@@ -157,7 +158,7 @@ impl Reader {
             }
             gathered = BytesMut::from(start);
         }
-        let text = self.gather_after(gathered).await?;
+        let text = pin!(self.gather_after(gathered)).await?;
         match Message::parse(&text) {
             // An error may come without an id, when the server could not read ours.
             Ok(Message::Response(response))

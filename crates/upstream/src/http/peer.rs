@@ -16,6 +16,7 @@ use ::http::{HeaderName, HeaderValue, Method, StatusCode};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -162,12 +163,13 @@ impl HttpPeer {
     ) -> Result<(AnswerHead, Inbound), UpstreamError> {
         let mut round = 0;
         loop {
-            if let Some((name, value)) = self.parts.credential.header().await {
+            let credential = pin!(self.parts.credential.header()).await;
+            if let Some((name, value)) = credential {
                 heading.set(name, value);
             }
             let request = heading.request(&method, &self.parts.client.origin().path, body.cloned());
             let (head, body) =
-                self.parts.client.exchange(request).await.map_err(|failure| self.failed(failure))?;
+                pin!(self.parts.client.exchange(request)).await.map_err(|failure| self.failed(failure))?;
             if !matches!(head.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                 return Ok((head, body));
             }
@@ -310,7 +312,7 @@ impl HttpPeer {
             Asking::Refused | Asking::No => None,
         };
         let heading = self.post_heading(Some(outbound), &agreed);
-        let (mut head, body) = self.send(Method::POST, heading, Some(&outbound.text)).await?;
+        let (mut head, body) = pin!(self.send(Method::POST, heading, Some(&outbound.text))).await?;
         if outbound.method == "initialize"
             && let Some(session) = head.session.take()
         {
@@ -324,7 +326,8 @@ impl HttpPeer {
             .stalling(self.parts.stall);
         let questions =
             (outbound.asking == Asking::Allowed || agreed.era == Era::Legacy).then(|| link.clone());
-        match reader.receive(self, outbound, link, questions).await? {
+        let received = pin!(reader.receive(self, outbound, link, questions)).await?;
+        match received {
             Received::Answer(answer) => Ok(answer),
             Received::NotAMessage(text) => {
                 if status.is_server_error() {
@@ -370,7 +373,7 @@ impl Peer for Arc<HttpPeer> {
     async fn request(&self, outbound: Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
         let armed = !matches!(outbound.method, "initialize" | "server/discover");
         let mut guard = CancelOnDrop { peer: self.clone(), id: outbound.id, armed };
-        let answer = self.ask(&outbound, link).await;
+        let answer = pin!(self.ask(&outbound, link)).await;
         guard.armed = false;
         answer
     }
