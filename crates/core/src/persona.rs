@@ -1,6 +1,5 @@
 //! Personas: named views of the catalog. A persona narrows what its caller may use and never widens it.
 
-use crate::catalog::Naming;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,9 +79,19 @@ impl Persona {
 
     /// Whether one thing of a server belongs to it, by the names it goes by.
     pub(crate) fn names(&self, server: &str, own: &str, exposed: &str) -> bool {
-        let [plain, mcp, double, dotted, _] = Naming::forms(server, own);
-        let short = format!("{server}.{own}");
-        [exposed, &plain, &mcp, &double, &dotted, &short].iter().any(|name| self.globs.is_match(name))
+        // Whole catalogs are gone through by this: one buffer for all spellings, and the usual one first.
+        let mut form = String::with_capacity(server.len() + own.len() + 6);
+        let mut fits = |before: &str, between: &str| {
+            form.clear();
+            [before, server, between, own].iter().for_each(|part| form.push_str(part));
+            form != exposed && self.globs.is_match(&form)
+        };
+        self.globs.is_match(exposed)
+            || fits("", "_")
+            || fits("mcp_", "_")
+            || fits("", "__")
+            || fits("mcp.", ".")
+            || fits("", ".")
     }
 }
 

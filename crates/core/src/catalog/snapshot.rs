@@ -4,7 +4,7 @@ use super::admission::ServerCatalog;
 use super::bounds::{Backing, Evenness};
 use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
-use super::roll::Roll;
+use super::roll::{Roll, View};
 use super::tool::{Offer, Tool};
 use super::views::Views;
 use crate::caller::Caller;
@@ -87,19 +87,17 @@ impl Catalog {
     pub fn roll<'a>(&'a self, callers: &[Arc<Caller>]) -> impl Iterator<Item = &'a Arc<Tool>> + use<'a> {
         let others = self.servers.values().filter(|server| !server.entry.is_own());
         let tools = self.roll.tools(others.flat_map(|server| &server.tools));
-        let views = callers.iter().map(|caller| {
-            self.roll.places(self.view_of(caller), || {
-                let seen = |(_, tool): &(u32, &Arc<Tool>)| granted(on_tool(caller, tool));
-                (0..).zip(tools).filter(seen).map(|(place, _)| place).collect()
-            })
-        });
-        let mut views: Vec<(Arc<[u32]>, usize)> = views.map(|places| (places, 0)).collect();
+        let reading = |caller: &Arc<Caller>| (caller.clone(), self.roll.view(self.view_of(caller)), 0);
+        let mut views: Vec<(Arc<Caller>, Arc<View>, usize)> = callers.iter().map(reading).collect();
         std::iter::from_fn(move || {
-            let next = views.iter().filter_map(|(places, at)| places.get(*at).copied()).min()?;
-            for (places, at) in &mut views {
-                *at += usize::from(places.get(*at) == Some(&next));
+            let place = |(caller, view, at): &(Arc<Caller>, Arc<View>, usize)| {
+                view.place(*at, tools, |tool| granted(on_tool(caller, tool)))
+            };
+            let next = views.iter().filter_map(place).min()?;
+            for read in &mut views {
+                read.2 += usize::from(place(read) == Some(next));
             }
-            tools.get(usize::try_from(next).ok()?)
+            tools.get(next)
         })
     }
 

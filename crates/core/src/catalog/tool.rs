@@ -114,7 +114,7 @@ impl Tool {
 
     /// How well it tells a model what it is for, from 0 to 100.
     pub fn quality(&self) -> u8 {
-        *self.quality.get_or_init(|| crate::lint::score(self).points)
+        *self.quality.get_or_init(|| crate::lint::points(self))
     }
 
     /// What it takes from its callers, ready to be asked. A schema that cannot be checked is one that objects

@@ -139,17 +139,33 @@ pub fn score(tool: &Tool) -> Score {
     examine(&Subject::of(tool))
 }
 
+/// How many points a tool of the catalog has; nothing is found out that costs none.
+pub fn points(tool: &Tool) -> u8 {
+    let subject = Subject::of(tool);
+    scored(&subject, &read(&subject)).points
+}
+
 /// Scores a definition.
 pub fn examine(subject: &Subject<'_>) -> Score {
-    // What cannot be read says nothing.
-    let definition: Value = subject.definition.read().unwrap_or_default();
-    let mut findings = scored::look(subject, &definition);
+    let definition = read(subject);
+    let mut score = scored(subject, &definition);
+    reported::look(subject, &definition, &mut score.findings);
+    score.findings.truncate(MAX_FINDINGS);
+    score
+}
+
+/// What cannot be read says nothing.
+fn read(subject: &Subject<'_>) -> Value {
+    subject.definition.read().unwrap_or_default()
+}
+
+/// What goes by points.
+fn scored(subject: &Subject<'_>, definition: &Value) -> Score {
+    let mut findings = scored::look(subject, definition);
     let lost: i32 = findings.iter().map(|finding| i32::from(finding.points)).sum();
     let before = (100 + lost).clamp(0, 100);
-    let gained = scored::bonus(&definition, 100 - before);
+    let gained = scored::bonus(definition, 100 - before);
     let after = before + gained.iter().map(|finding| i32::from(finding.points)).sum::<i32>();
     findings.extend(gained);
-    reported::look(subject, &definition, &mut findings);
-    findings.truncate(MAX_FINDINGS);
     Score { points: u8::try_from(after.clamp(0, 100)).unwrap_or(0), findings }
 }

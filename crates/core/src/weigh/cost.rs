@@ -24,10 +24,11 @@ pub fn shown(definition: &RawJson) -> String {
         text.push_str(if text.is_empty() { "{\"" } else { ",\"" });
         text.push_str(key);
         text.push_str("\":");
-        // What is too deep to be read stays as it is.
-        match serde_json::from_str::<Value>(value) {
-            Ok(value) => text.push_str(&value.to_string()),
-            Err(_) => text.push_str(value),
+        let read = (!is_compact(value)).then(|| serde_json::from_str::<Value>(value));
+        match read {
+            Some(Ok(read)) => text.push_str(&read.to_string()),
+            // What is too deep to be read stays as it is.
+            Some(Err(_)) | None => text.push_str(value),
         }
     }
     if text.is_empty() {
@@ -35,6 +36,15 @@ pub fn shown(definition: &RawJson) -> String {
     }
     text.push('}');
     text
+}
+
+/// Whether JSON has no spaces between its parts and no escapes in its texts.
+fn is_compact(json: &str) -> bool {
+    let mut is_text = false;
+    json.bytes().all(|byte| {
+        is_text ^= byte == b'"';
+        byte != b'\\' && (is_text || !byte.is_ascii_whitespace())
+    })
 }
 
 #[cfg(test)]
