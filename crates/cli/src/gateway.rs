@@ -3,7 +3,7 @@
 use crate::arguments::Global;
 use crate::failure::Failure;
 use crate::reach::living;
-use crate::{room, terms};
+use crate::{room, sign_in, terms};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::server::{Inject, ServerEntry, Transport};
-use toolbooth_engine::{Engine, Manifests, Options, ServerPlan, Standing};
+use toolbooth_engine::{Engine, Manifests, Options, ServerPlan, Standing, Vaults};
 use toolbooth_server::guard::Guard;
 use toolbooth_server::identify::Identity;
 use toolbooth_server::mcp::Door;
@@ -93,7 +93,7 @@ pub fn named(sources: &Sources) -> Vec<String> {
 }
 
 /// What the servers of a configuration are to do. Without any, the bundled ones stand in.
-pub fn plans(loaded: &Loaded) -> Vec<ServerPlan> {
+pub fn plans(loaded: &Loaded, vaults: &Vaults) -> Vec<ServerPlan> {
     if loaded.is_empty_of_servers() {
         return bundled();
     }
@@ -104,7 +104,7 @@ pub fn plans(loaded: &Loaded) -> Vec<ServerPlan> {
             name: server.name.clone(),
             hash: server.hash.clone(),
             standing: match &server.state {
-                ServerConfigState::Ready(entry) => run(entry),
+                ServerConfigState::Ready(entry) => run(entry, vaults),
                 ServerConfigState::Disabled(_) => Standing::Idle(ServerState::Disabled),
                 ServerConfigState::NeedsTrust { .. } => Standing::Idle(ServerState::NeedsTrust),
                 ServerConfigState::Broken(finding) => {
@@ -115,7 +115,15 @@ pub fn plans(loaded: &Loaded) -> Vec<ServerPlan> {
         .collect()
 }
 
-fn run(entry: &ServerEntry) -> Standing {
+/// Where the gateway's own tokens for servers are kept.
+pub fn vaults(settings: &Settings, store: &Arc<dyn Store>) -> Vaults {
+    Vaults::in_folder(settings.data_dir.join("oauth"), store.clone())
+}
+
+fn run(entry: &ServerEntry, vaults: &Vaults) -> Standing {
+    if let Some(authorizer) = sign_in::authorizer(entry, vaults) {
+        return Standing::Run(Arc::new(entry.clone()), Credential::OAuth(Arc::new(authorizer)));
+    }
     match Credential::fixed(&entry.auth) {
         Some(credential) => Standing::Run(Arc::new(entry.clone()), credential),
         None => Standing::Idle(ServerState::ConfigError(Problem {

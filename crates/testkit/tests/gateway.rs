@@ -90,6 +90,8 @@ mod sampling;
 mod scene;
 #[path = "gateway/search.rs"]
 mod search;
+#[path = "gateway/sign_in.rs"]
+mod sign_in;
 #[path = "gateway/spoofing.rs"]
 mod spoofing;
 #[path = "gateway/stats.rs"]

@@ -184,6 +184,7 @@ impl HttpPeer {
                     server: self.name(),
                     challenge: head.challenge,
                     status: head.status.as_u16(),
+                    remedy: credential.remedy(),
                 });
             }
         }
