@@ -21,7 +21,7 @@ use toolbooth_server::guard::Guard;
 use toolbooth_server::identify::Identity;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::mcp::session::Sessions;
-use toolbooth_store::{Store, StoreUrl};
+use toolbooth_store::{AuditRetention, Retention, Store, StoreUrl};
 use toolbooth_upstream::ServerState;
 use toolbooth_upstream::http::Credential;
 use toolbooth_upstream::open::Surroundings;
@@ -187,7 +187,18 @@ pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> 
         Some(url) => url.expose().parse().map_err(|error| Problem::of(&error))?,
         None => StoreUrl::Sqlite(settings.data_dir.join("toolbooth.db")),
     };
-    toolbooth_store::open(&url).await.map_err(|error| Problem::of(&error))
+    toolbooth_store::open_with(&url, retention(settings)).await.map_err(|error| Problem::of(&error))
+}
+
+/// How long the store remembers; what nobody set stays within the store's own bounds.
+fn retention(settings: &Settings) -> Retention {
+    let usual = Retention::default();
+    let days = |days: u32| Duration::from_secs(u64::from(days) * 24 * 3600);
+    let audit = AuditRetention {
+        max_age: settings.audit.keep_days.map_or(usual.audit.max_age, days),
+        max_bytes: settings.audit.keep_bytes.unwrap_or(usual.audit.max_bytes),
+    };
+    Retention { audit, ..usual }
 }
 
 /// The largest ring of events: all of it stays in memory.
@@ -237,6 +248,8 @@ pub async fn engine_of(
         max_call: settings.limits.max_call_seconds,
         letter_key: settings.dead_letters.key.clone(),
         event_ring: usize::try_from(settings.events.ring).unwrap_or(usize::MAX).min(MAX_EVENT_RING),
+        tools_per_server: usize::try_from(settings.limits.tools_per_server).unwrap_or(usize::MAX),
+        mcp_data_bytes: usize::try_from(settings.limits.mcp_data_bytes).unwrap_or(usize::MAX),
     };
     let terms = terms::terms(settings)?;
     let room = room::room(settings, sources, address)?;

@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use toolbooth_core::catalog::{
-    Admitting, Assembly, Catalog, Discovery, Evenness, Ground, ListKind, Naming, NamingStyle, Offer, Parts,
-    ServerCatalog, Tool, admit_by, assemble,
+    Admitting, Assembly, Catalog, Discovery, Evenness, Ground, ListKind, MAX_TOOLS, Naming, NamingStyle,
+    Offer, Parts, ServerCatalog, Tool, admit_by, assemble,
 };
 use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
@@ -292,7 +292,13 @@ impl CatalogKeeper {
         let own = Naming { style: NamingStyle::Bare, ..engine.options().naming };
         let naming = if entry.is_own() { &own } else { &engine.options().naming };
         let released = |tool: &Tool| engine.memory().is_released(tool);
-        let part = admit_by(entry, discovery, Admitting { naming, taken: &taken, released: &released });
+        // Its own tools and those of manifests are the operator's doing, not a server's.
+        let most_tools = match entry.is_own() || entry.is_virtual() {
+            true => MAX_TOOLS,
+            false => engine.options().tools_per_server,
+        };
+        let by = Admitting { naming, taken: &taken, released: &released, most_tools };
+        let part = admit_by(entry, discovery, by);
         match part.quarantined.is_empty() {
             true => drop(self.apart.remove(&entry.name)),
             false => drop(self.apart.insert(entry.name.clone(), (entry.clone(), discovery.clone()))),

@@ -58,6 +58,8 @@ mod kills;
 mod known;
 #[path = "gateway/ledger.rs"]
 mod ledger;
+#[path = "gateway/limits.rs"]
+mod limits;
 #[path = "gateway/lossless.rs"]
 mod lossless;
 #[path = "gateway/manifests.rs"]

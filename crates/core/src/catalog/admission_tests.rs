@@ -170,7 +170,8 @@ fn a_tool_with_hidden_characters_is_kept_apart_until_it_is_released_as_it_is() {
     let server = Arc::new(entry("s"));
     let look = |sources: &[&str], released: &dyn Fn(&Tool) -> bool| {
         let naming = Naming::default();
-        admit_by(&server, &discovery(sources), Admitting { naming: &naming, taken: &|_| false, released })
+        let by = Admitting { naming: &naming, taken: &|_| false, released, most_tools: MAX_TOOLS };
+        admit_by(&server, &discovery(sources), by)
     };
     let catalog = look(&[sly, named, supplied, plain], &|_| false);
     assert_eq!(names(&catalog), ["s_plain", "s_who"], "what clients are not sent hides nothing from them");
