@@ -30,6 +30,40 @@ pub struct Caller {
     pub session: Option<Arc<str>>,
     /// How the caller's processes are told from other callers'.
     pub standing: Standing,
+    /// What the request brought for servers that want it.
+    pub carried: Carried,
+}
+
+/// Headers of a caller's request that some server's `forward_headers` names. They say nothing about who calls, so
+/// callers are the same whatever their requests carry.
+#[derive(Clone, Default)]
+pub struct Carried(Option<Arc<[(String, String)]>>);
+
+impl Carried {
+    /// These headers, their names in lower case.
+    pub fn of(headers: Vec<(String, String)>) -> Self {
+        Self(Some(headers.into()))
+    }
+
+    /// The value of a header.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let headers = self.0.as_deref()?;
+        headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+impl PartialEq for Carried {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Carried {}
+
+impl std::fmt::Debug for Carried {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Carried(..)")
+    }
 }
 
 /// Whether a caller is the person who runs the gateway.
@@ -81,6 +115,7 @@ impl Caller {
             compliance_level: None,
             session: None,
             standing: Standing::Owner,
+            carried: Carried::default(),
         }
     }
 

@@ -103,6 +103,9 @@ impl Engine {
             connection.follow_log_level(call.client()).await;
             let mut ask = Ask::for_call(call, &round, progress, reading);
             ask.client = line.client;
+            if !server.entry.forward_headers.is_empty() {
+                ask.carry(&server.entry, call.caller());
+            }
             let span = self.tracing.attempt(call, name);
             ask.meta = span.as_ref().map_or(ask.meta, |span| span.meta());
             let answered = pin!(connection.ask(ask, line.link)).await;

@@ -13,7 +13,7 @@ use crate::memory::Memory;
 use crate::newcomers::{Knowledge, Newcomers};
 use crate::own::Seats;
 use crate::parked::ParkingLot;
-use crate::plan::{ServerPlan, Standing};
+use crate::plan::{ServerPlan, Standing, wanted_headers};
 use crate::record::Tally;
 use crate::roster::Roster;
 use crate::routing::{Routing, keyed};
@@ -24,7 +24,7 @@ use crate::subscriptions::Subscriptions;
 use crate::terms::Terms;
 use crate::trace::Tracing;
 use crate::waiting_room::WaitingRoom;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex as PlainMutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -124,6 +124,7 @@ pub struct Engine {
     surface_tally: SurfaceTally,
     /// One reload at a time.
     applying: Mutex<()>,
+    wanted_headers: ArcSwapOption<Vec<String>>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -204,6 +205,7 @@ impl Engine {
             own_seats: Seats::default(),
             surface_tally: SurfaceTally::default(),
             applying: Mutex::new(()),
+            wanted_headers: ArcSwapOption::empty(),
         });
         tokio::spawn(CatalogKeeper::new(Arc::downgrade(&engine)).run(inbox));
         tokio::spawn(hear(Arc::downgrade(&engine), news));
@@ -218,6 +220,7 @@ impl Engine {
         let _one_at_a_time = self.applying.lock().await;
         let before = self.servers.load_full();
         let known = self.known_discoveries(&plans, &before).await?;
+        self.wanted_headers.store(wanted_headers(&plans).map(Arc::new));
         let mut applied = Applied::default();
         let mut after = BTreeMap::new();
         let mut leaving: Vec<Arc<Supervised>> = Vec::new();
@@ -284,6 +287,11 @@ impl Engine {
         self.offer(Part::Many(parts)).await;
         futures_util::future::join_all(leaving.iter().map(|server| server.stop())).await;
         Ok(applied)
+    }
+
+    /// The headers that any server wants of callers; nothing, where none wants any.
+    pub fn wanted_headers(&self) -> arc_swap::Guard<Option<Arc<Vec<String>>>> {
+        self.wanted_headers.load()
     }
 
     /// What servers that start now offered last time.

@@ -25,3 +25,16 @@ pub enum Standing {
     /// It does not: disabled, broken or not trusted.
     Idle(ServerState),
 }
+
+/// The headers that any server wants of callers, by their names in lower case.
+pub(crate) fn wanted_headers(plans: &[ServerPlan]) -> Option<Vec<String>> {
+    let entries = plans.iter().filter_map(|plan| match &plan.standing {
+        Standing::Run(entry, _) => Some(entry),
+        Standing::Idle(_) => None,
+    });
+    let mut names: Vec<String> =
+        entries.flat_map(|entry| &entry.forward_headers).map(|(from, _)| from.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    names.dedup();
+    (!names.is_empty()).then_some(names)
+}

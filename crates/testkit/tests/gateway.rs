@@ -46,6 +46,8 @@ mod features;
 mod files;
 #[path = "gateway/forgeries.rs"]
 mod forgeries;
+#[path = "gateway/forwarding.rs"]
+mod forwarding;
 #[path = "gateway/health.rs"]
 mod health;
 #[path = "gateway/hostile.rs"]

@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
-use toolbooth_core::caller::ClientFacts;
+use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::json::{Member, ObjectWriter, RawJson};
+use toolbooth_core::server::ServerEntry;
 use toolbooth_core::trace::{MAX_TRACESTATE, TRACEPARENT, TRACESTATE, TraceContext};
 use toolbooth_wire::meta::Stamp;
 use toolbooth_wire::mirror::{self, ParamHeader};
@@ -112,6 +113,17 @@ impl<'a> Ask<'a> {
             progress: Progress::Unwanted,
             reading: Reading::Whole,
             headers: Vec::new(),
+        }
+    }
+
+    /// Adds those headers of the caller's request that the server is to be passed on.
+    pub fn carry(&mut self, entry: &ServerEntry, caller: &Caller) {
+        for (from, to) in &entry.forward_headers {
+            let value = caller.carried.get(from).and_then(|value| HeaderValue::from_str(value).ok());
+            if let (Some(mut value), Ok(name)) = (value, HeaderName::from_bytes(to.as_bytes())) {
+                value.set_sensitive(true);
+                self.headers.push((name, value));
+            }
         }
     }
 

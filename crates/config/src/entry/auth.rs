@@ -153,20 +153,49 @@ pub(super) fn forwarded(
     desk: &mut Desk<'_>,
     written: Option<BTreeMap<String, String>>,
     wormhole: Option<bool>,
+    transport: &Transport,
 ) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = written.unwrap_or_default().into_iter().collect();
     if wormhole == Some(true) {
         headers.push(("x-subtoken".into(), "X-Token".into()));
     }
-    // These belong to the connection with the caller; passing them on would lend its identity.
-    for (from, _) in &headers {
-        if matches!(
-            from.to_ascii_lowercase().as_str(),
-            "host" | "content-length" | "connection" | "transfer-encoding"
-        ) {
-            let sentence = format!("`{from}` belongs to one connection and is not passed on");
-            desk.error("config.bad-header", &["forward_headers", from], &sentence);
-        }
+    for (from, to) in &headers {
+        let wrong = if !is_header(from) || !is_header(to) {
+            format!("`{from}` or `{to}` is no name of a header")
+        } else if is_of_the_caller(from) {
+            format!("`{from}` belongs to the connection with the caller and is not passed on")
+        } else if is_of_the_server(to) {
+            format!("`{to}` belongs to the connection with the server and is not taken from callers")
+        } else {
+            continue;
+        };
+        desk.error("config.bad-header", &["forward_headers", from], &wrong);
+    }
+    if !headers.is_empty() && !matches!(transport, Transport::Http(_)) {
+        let key = if wormhole == Some(true) { "wormhole" } else { "forward_headers" };
+        let sentence =
+            format!("`{key}` does nothing here yet: headers reach servers over Streamable HTTP only");
+        desk.warn("config.not-yet", &[key], &sentence);
     }
     headers
+}
+
+fn is_header(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=128).contains(&name.len()) && name.bytes().all(fits)
+}
+
+/// These would lend the caller's identity, or speak of another connection.
+fn is_of_the_caller(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let connection = ["host", "content-length", "connection", "transfer-encoding"];
+    let identity = ["authorization", "proxy-authorization"];
+    connection.contains(&&*name) || identity.contains(&&*name) || name.starts_with("toolbooth-")
+}
+
+/// These say what the gateway itself says to a server.
+fn is_of_the_server(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let own = ["host", "content-length", "content-type", "accept", "connection", "transfer-encoding"];
+    own.contains(&&*name) || name.starts_with("mcp-")
 }

@@ -205,11 +205,12 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
     check_times(desk, default_timeout, timeout.map(|field| field.0));
     let stdio = matches!(transport, Transport::Stdio { .. } | Transport::Bundled(_));
     let contract = desk.context.flavor == Flavor::FlatAtlas || matches!(transport, Transport::Bundled(_));
+    let forward_headers = auth::forwarded(desk, forward_headers, wormhole, &transport);
     Some(ServerEntry {
         name: desk.name.clone(),
         transport,
         auth,
-        forward_headers: auth::forwarded(desk, forward_headers, wormhole),
+        forward_headers,
         groups: admitted(desk, groups),
         personas: persona.into_iter().chain(personas).flat_map(|field| field.0).collect(),
         about: About {

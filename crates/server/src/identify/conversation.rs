@@ -2,13 +2,32 @@
 
 use http::{HeaderMap, HeaderName};
 use std::sync::Arc;
-use toolbooth_core::caller::Caller;
+use toolbooth_core::caller::{Caller, Carried};
 use toolbooth_core::fault::{Blame, Problem};
 
 /// The header by which a client names its conversation.
 pub static SESSION_HEADER: HeaderName = HeaderName::from_static("toolbooth-session");
 /// The longest name a session may have.
 pub const MAX_SESSION: usize = 128;
+
+/// The longest header that is passed on to a server.
+const MAX_CARRIED: usize = 8 * 1024;
+
+/// The caller with those headers of the request that some server wants to be passed on.
+pub fn carrying(wanted: Option<&[String]>, caller: Arc<Caller>, headers: &HeaderMap) -> Arc<Caller> {
+    let Some(wanted) = wanted else { return caller };
+    let value = |name: &String| {
+        let mut values = headers.get_all(name.as_str()).iter();
+        let value = values.next().filter(|value| value.len() <= MAX_CARRIED)?.to_str().ok()?;
+        // One that comes twice could mean one thing here and another there.
+        values.next().is_none().then(|| (name.clone(), value.to_owned()))
+    };
+    let carried: Vec<(String, String)> = wanted.iter().filter_map(value).collect();
+    if carried.is_empty() {
+        return caller;
+    }
+    Arc::new(Caller { carried: Carried::of(carried), ..Caller::clone(&caller) })
+}
 
 /// Whether a session may have this name.
 pub fn is_session(name: &str) -> bool {

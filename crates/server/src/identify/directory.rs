@@ -6,7 +6,7 @@ use super::{Claimed, is_name};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use toolbooth_core::call::policy::RuleBook;
-use toolbooth_core::caller::{Admin, Caller, Groups, Standing};
+use toolbooth_core::caller::{Admin, Caller, Carried, Groups, Standing};
 use toolbooth_core::compliance::Levels;
 use toolbooth_core::permission::{Permission, on_persona};
 use toolbooth_core::persona::Personas;
@@ -86,6 +86,7 @@ impl Directory {
             compliance_level: level.map(|name| self.levels.level(name)),
             session: None,
             standing: Standing::Guest,
+            carried: Carried::default(),
         };
         self.dress(caller, persona)
     }

@@ -15,7 +15,7 @@ mod remember;
 mod service;
 mod token;
 
-pub use conversation::{MAX_SESSION, SESSION_HEADER, in_conversation, is_session};
+pub use conversation::{MAX_SESSION, SESSION_HEADER, carrying, in_conversation, is_session};
 pub use directory::{Difference, Directory};
 pub use metadata::{Challenge, Resource, persona_of};
 pub use proxy::Proxy;

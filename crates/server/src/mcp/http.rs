@@ -9,7 +9,7 @@ use super::methods::{self, Begun, Reply};
 use super::session::Session;
 use super::translate::LIST_END;
 use crate::body::{Body, Ungathered, gather};
-use crate::identify::{Knock, Unidentified, in_conversation};
+use crate::identify::{Knock, Unidentified, carrying, in_conversation};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONTENT_TYPE};
@@ -49,6 +49,8 @@ pub async fn serve(door: Arc<Door>, request: Request<Incoming>, persona: Option<
             return failure(StatusCode::BAD_REQUEST, None, &error);
         }
     };
+    let caller =
+        carrying(door.engine.wanted_headers().as_deref().map(Vec::as_slice), caller, request.headers());
     match *request.method() {
         Method::POST => pin!(post(door, caller, request)).await,
         Method::GET => Box::pin(get(&door, &caller, request.headers())).await,

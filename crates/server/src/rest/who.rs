@@ -2,7 +2,7 @@
 
 use super::Rest;
 use super::problem::ProblemDocument;
-use crate::identify::{Knock, Unidentified, in_conversation};
+use crate::identify::{Knock, Unidentified, carrying, in_conversation};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -24,6 +24,10 @@ pub async fn identified(State(rest): State<Rest>, mut request: Request, next: Ne
     match rest.door.identify(knock).await {
         Ok(caller) => match in_conversation(caller, request.headers()) {
             Ok(caller) => {
+                let caller = {
+                    let wanted = rest.door.engine.wanted_headers();
+                    carrying(wanted.as_deref().map(Vec::as_slice), caller, request.headers())
+                };
                 request.extensions_mut().insert(caller);
                 next.run(request).await
             }
