@@ -200,6 +200,8 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
     // Trust is given to what stands in the files here, whoever runs it.
     let here = match reach {
         Reach::Own(_) => None,
+        // One elsewhere has files of its own.
+        Reach::Running(_) if global.url.is_some() => None,
         Reach::Running(_) => gateway::load(global).ok().map(|(_, loaded)| loaded),
     };
     let loaded = match reach {
