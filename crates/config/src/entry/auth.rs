@@ -165,7 +165,8 @@ pub(super) fn forwarded(
             "host" | "content-length" | "connection" | "transfer-encoding"
         ) {
             let sentence = format!("`{from}` belongs to one connection and is not passed on");
-            desk.error("config.bad-header", &["forward_headers", from], &sentence);
+            let hint = Some("leave it out: the gateway writes it for each connection");
+            desk.note_with(Severity::Error, "config.bad-header", &["forward_headers", from], &sentence, hint);
         }
     }
     headers
