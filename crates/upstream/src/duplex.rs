@@ -188,6 +188,14 @@ impl DuplexPeer {
                     call.acknowledge();
                 }
             }
+            ("notifications/elicitation/complete", Some(params)) => {
+                let links: Vec<CallLink> = {
+                    let waiting = self.waiting();
+                    let asked = waiting.calls.values().filter(|call| call.asking == Asking::Allowed);
+                    asked.map(|call| call.link.clone()).collect()
+                };
+                links.iter().for_each(|link| link.elicited(params.clone()));
+            }
             ("notifications/resources/updated", Some(params)) => self.notice(Notice::ResourceUpdated(params)),
             (method, _) if method.ends_with("/list_changed") => {
                 self.notice(Notice::ListChanged(method.to_owned()))

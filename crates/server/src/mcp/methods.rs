@@ -278,7 +278,7 @@ async fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -
         return Err(invalid("`cursor` was not handed out by this gateway"));
     }
     door.engine.gathered(&client.caller).await;
-    let list = door.engine.listed(kind, &client.caller, &client.facts);
+    let list = door.engine.listed(kind, &client.caller, &client.facts, client.era());
     if kind == ListKind::Tools {
         door.engine.shown().listed(&client.caller, &client.facts, &list);
     }

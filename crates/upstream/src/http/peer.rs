@@ -239,6 +239,11 @@ impl HttpPeer {
             }
             ("notifications/message", Some(params), Some((_, link))) => link.log(params),
             ("notifications/subscriptions/acknowledged", _, Some((_, link))) => link.acknowledge(),
+            ("notifications/elicitation/complete", Some(params), Some((_, link))) => link.elicited(params),
+            ("notifications/elicitation/complete", Some(params), None) => {
+                let links: Vec<CallLink> = self.askable().iter().map(|(_, link)| link.clone()).collect();
+                links.iter().for_each(|link| link.elicited(params.clone()));
+            }
             ("notifications/resources/updated", Some(params), _) => {
                 let _ = self.parts.notices.try_send(Notice::ResourceUpdated(params));
             }
