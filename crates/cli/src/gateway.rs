@@ -3,7 +3,7 @@
 use crate::arguments::Global;
 use crate::failure::Failure;
 use crate::reach::living;
-use crate::{room, terms};
+use crate::{room, sign_in, terms};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::server::{Inject, ServerEntry, Transport};
-use toolbooth_engine::{Engine, Manifests, Options, ServerPlan, Standing};
+use toolbooth_engine::{Engine, Manifests, Options, ServerPlan, Standing, Vaults};
 use toolbooth_server::guard::Guard;
 use toolbooth_server::identify::Identity;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::mcp::session::Sessions;
-use toolbooth_store::{Store, StoreUrl};
+use toolbooth_store::{AuditRetention, Retention, Store, StoreUrl};
 use toolbooth_upstream::ServerState;
 use toolbooth_upstream::http::Credential;
 use toolbooth_upstream::open::Surroundings;
@@ -94,7 +94,7 @@ pub fn named(sources: &Sources) -> Vec<String> {
 }
 
 /// What the servers of a configuration are to do. Without any, the bundled ones stand in.
-pub fn plans(loaded: &Loaded) -> Vec<ServerPlan> {
+pub fn plans(loaded: &Loaded, vaults: &Vaults) -> Vec<ServerPlan> {
     if loaded.is_empty_of_servers() {
         return bundled();
     }
@@ -105,7 +105,7 @@ pub fn plans(loaded: &Loaded) -> Vec<ServerPlan> {
             name: server.name.clone(),
             hash: server.hash.clone(),
             standing: match &server.state {
-                ServerConfigState::Ready(entry) => run(entry),
+                ServerConfigState::Ready(entry) => run(entry, vaults),
                 ServerConfigState::Disabled(_) => Standing::Idle(ServerState::Disabled),
                 ServerConfigState::NeedsTrust { .. } => Standing::Idle(ServerState::NeedsTrust),
                 ServerConfigState::Broken(finding) => {
@@ -116,7 +116,15 @@ pub fn plans(loaded: &Loaded) -> Vec<ServerPlan> {
         .collect()
 }
 
-fn run(entry: &ServerEntry) -> Standing {
+/// Where the gateway's own tokens for servers are kept.
+pub fn vaults(settings: &Settings, store: &Arc<dyn Store>) -> Vaults {
+    Vaults::in_folder(settings.data_dir.join("oauth"), store.clone())
+}
+
+fn run(entry: &ServerEntry, vaults: &Vaults) -> Standing {
+    if let Some(authorizer) = sign_in::authorizer(entry, vaults) {
+        return Standing::Run(Arc::new(entry.clone()), Credential::OAuth(Arc::new(authorizer)));
+    }
     match Credential::fixed(&entry.auth) {
         Some(credential) => Standing::Run(Arc::new(entry.clone()), credential),
         None => Standing::Idle(ServerState::ConfigError(Problem {
@@ -180,7 +188,18 @@ pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> 
         Some(url) => url.expose().parse().map_err(|error| Problem::of(&error))?,
         None => StoreUrl::Sqlite(settings.data_dir.join("toolbooth.db")),
     };
-    toolbooth_store::open(&url).await.map_err(|error| Problem::of(&error))
+    toolbooth_store::open_with(&url, retention(settings)).await.map_err(|error| Problem::of(&error))
+}
+
+/// How long the store remembers; what nobody set stays within the store's own bounds.
+fn retention(settings: &Settings) -> Retention {
+    let usual = Retention::default();
+    let days = |days: u32| Duration::from_secs(u64::from(days) * 24 * 3600);
+    let audit = AuditRetention {
+        max_age: settings.audit.keep_days.map_or(usual.audit.max_age, days),
+        max_bytes: settings.audit.keep_bytes.unwrap_or(usual.audit.max_bytes),
+    };
+    Retention { audit, ..usual }
 }
 
 /// The largest ring of events: all of it stays in memory.
@@ -230,6 +249,8 @@ pub async fn engine_of(
         max_call: settings.limits.max_call_seconds,
         letter_key: settings.dead_letters.key.clone(),
         event_ring: usize::try_from(settings.events.ring).unwrap_or(usize::MAX).min(MAX_EVENT_RING),
+        tools_per_server: usize::try_from(settings.limits.tools_per_server).unwrap_or(usize::MAX),
+        mcp_data_bytes: usize::try_from(settings.limits.mcp_data_bytes).unwrap_or(usize::MAX),
     };
     let terms = terms::terms(settings)?;
     let room = room::room(settings, sources, address)?;

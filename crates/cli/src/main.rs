@@ -1,6 +1,7 @@
 //! `toolbooth`: the one binary. Roles are subcommands; `main` only chooses.
 
 mod arguments;
+mod callback;
 mod callers;
 mod chat;
 mod commands;
@@ -22,6 +23,7 @@ mod remote;
 mod render;
 mod room;
 mod shell;
+mod sign_in;
 mod terms;
 
 use std::process::ExitCode;

@@ -21,7 +21,7 @@ use toolbooth_config::{Loaded, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::server::Restart;
 use toolbooth_engine::engine::Managed;
-use toolbooth_engine::{Engine, Roster, Standing};
+use toolbooth_engine::{Engine, Roster, Standing, Vaults};
 use toolbooth_server::identify::PERSONA_HEADER;
 use toolbooth_server::rest::{self, Reload, Rest};
 use toolbooth_store::{Store, StoreUrl};
@@ -86,7 +86,12 @@ impl Own {
                 (gateway::claim_store(&loaded.settings).await.map_err(Failure::failed)?, false)
             }
         };
-        let mut plans = gateway::plans(&loaded);
+        // Under the key of a store that forgets, nothing that is kept could be opened, and nothing may be replaced.
+        let vaults = match forgets {
+            true => Vaults::passing(),
+            false => gateway::vaults(&loaded.settings, &store),
+        };
+        let mut plans = gateway::plans(&loaded, &vaults);
         for plan in &mut plans {
             if let Standing::Run(entry, _) = &mut plan.standing {
                 let entry = Arc::make_mut(entry);

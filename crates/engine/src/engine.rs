@@ -59,6 +59,10 @@ pub struct Options {
     pub letter_key: Option<SecretText>,
     /// How many events are kept for those who come back.
     pub event_ring: usize,
+    /// How many tools are taken from one server.
+    pub tools_per_server: usize,
+    /// The longest `_mcp_data` that a tool is given.
+    pub mcp_data_bytes: usize,
 }
 
 /// A server as the engine holds it.
@@ -156,6 +160,7 @@ impl Engine {
         let file_names = FileNames::new(files.terms().unknown);
         let key = store.get_or_create_secret("request-state-key", &random_key).await?;
         let key: [u8; 32] = key.try_into().unwrap_or([0; 32]);
+        let mcp_data = McpData::with_budget(options.mcp_data_bytes);
         let (events, news) = mpsc::channel(1024);
         let (parts, inbox) = mpsc::channel(64);
         let (changes, _) = broadcast::channel(CHANGE_BACKLOG);
@@ -185,7 +190,7 @@ impl Engine {
             waiting_room: Arc::default(),
             roster: OnceLock::new(),
             blank_call: AuditEntry::new(0, "call", "", ""),
-            injectors: vec![Box::new(Identity), Box::new(McpData::default()), Box::new(file_names)],
+            injectors: vec![Box::new(Identity), Box::new(mcp_data), Box::new(file_names)],
             routing: Routing::default(),
             itself: itself.clone(),
             files,

@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use toolbooth_core::catalog::{
-    Admitting, Assembly, Catalog, Discovery, Evenness, Ground, ListKind, Naming, NamingStyle, Offer, Parts,
-    ServerCatalog, Tool, admit_by, assemble,
+    Admitting, Assembly, Catalog, Discovery, Evenness, Ground, ListKind, MAX_TOOLS, Naming, NamingStyle,
+    Offer, Parts, ServerCatalog, Tool, admit_by, assemble,
 };
 use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
@@ -307,7 +307,12 @@ impl CatalogKeeper {
                 naming.suffixed(&naming.expose(server, own), server, own)
             }),
         };
-        let by = Admitting { naming, taken: &taken, known: &known, released: &released };
+        // Its own tools and those of manifests are the operator's doing, not a server's.
+        let most_tools = match entry.is_own() || entry.is_virtual() {
+            true => MAX_TOOLS,
+            false => engine.options().tools_per_server,
+        };
+        let by = Admitting { naming, taken: &taken, known: &known, released: &released, most_tools };
         let part = admit_by(entry, discovery, by);
         for tool in &part.tools {
             self.owners.entry(tool.exposed.clone()).or_insert_with(|| entry.name.clone());

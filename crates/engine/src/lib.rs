@@ -45,6 +45,7 @@ mod subscriptions;
 pub mod terms;
 pub mod tokens;
 pub mod trace;
+mod vault;
 mod waiting_room;
 
 pub use answer::{Answer, ResultFacts};
@@ -73,3 +74,4 @@ pub use tokens::{MadeToken, NewToken};
 pub use toolbooth_store::{
     AuditFilter, HeldFilter, LetterFilter, MAX_AUDIT_PAGE, MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE,
 };
+pub use vault::Vaults;

@@ -60,6 +60,8 @@ mod kills;
 mod known;
 #[path = "gateway/ledger.rs"]
 mod ledger;
+#[path = "gateway/limits.rs"]
+mod limits;
 #[path = "gateway/lossless.rs"]
 mod lossless;
 #[path = "gateway/manifests.rs"]
@@ -92,6 +94,8 @@ mod sampling;
 mod scene;
 #[path = "gateway/search.rs"]
 mod search;
+#[path = "gateway/sign_in.rs"]
+mod sign_in;
 #[path = "gateway/spoofing.rs"]
 mod spoofing;
 #[path = "gateway/stats.rs"]

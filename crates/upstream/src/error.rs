@@ -13,6 +13,15 @@ pub enum Sent {
     Maybe,
 }
 
+/// What would make a server take the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Somebody signs in.
+    SignIn,
+    /// Another configuration.
+    Configure,
+}
+
 /// What a server does before it is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -115,6 +124,8 @@ pub enum UpstreamError {
         challenge: Option<String>,
         /// 401 or 403.
         status: u16,
+        /// What would help.
+        remedy: Remedy,
     },
     /// The server has forgotten our session.
     #[error("server `{server}` ended the session")]
@@ -213,6 +224,9 @@ impl Fault for UpstreamError {
             Self::NotConnected { retry_in: Some(wait), .. } => {
                 Some(format!("the gateway tries again in {} s", wait.as_secs().max(1)))
             }
+            Self::NotConnected { server, state: "needs_auth", .. } => {
+                Some(format!("`toolbooth servers show {server}` says how to sign in"))
+            }
             Self::NotConnected { .. } => Some("`toolbooth servers connect NAME` connects it".into()),
             Self::Lost { sent: Sent::Maybe, .. } => {
                 Some("the server may have acted on the call: check before you repeat it".into())
@@ -229,7 +243,12 @@ impl Fault for UpstreamError {
                 Some("raise `timeout` of the server, or `default_timeout` of the tool".into())
             }
             Self::TooLarge { .. } => Some("ask for less, or raise `limits.upstream_bytes`".into()),
-            Self::NeedsAuth { .. } => Some("give the server `auth` in its configuration, or sign in".into()),
+            Self::NeedsAuth { server, remedy: Remedy::SignIn, .. } => {
+                Some(format!("`toolbooth servers login {server}` signs in"))
+            }
+            Self::NeedsAuth { server, remedy: Remedy::Configure, .. } => Some(format!(
+                "give it `auth` in its configuration; with \"oauth\" there, `toolbooth servers login {server}` signs in"
+            )),
             Self::NotStarted(problem) => problem.hint.clone(),
             _ => None,
         }

@@ -29,7 +29,7 @@ pub mod supervisor;
 pub mod websocket;
 
 pub use connection::Connection;
-pub use error::UpstreamError;
+pub use error::{Remedy, UpstreamError};
 pub use link::{CallLink, LinkEvent, LinkEvents, Question};
 pub use peer::{Notice, PeerAnswer, ResultStream};
 pub use seat::Seat;

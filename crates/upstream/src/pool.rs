@@ -7,6 +7,7 @@
 use crate::connection::{ASKABLE, Connection, SharedConnection};
 use crate::error::UpstreamError;
 use crate::http::Credential;
+use crate::oauth::Authorizer;
 use crate::open::{OpenRequest, Surroundings};
 use crate::peer::Notice;
 use crate::process::StderrTail;
@@ -104,6 +105,14 @@ impl Pool {
             spares_changed: Notify::new(),
             spares_refused: Mutex::default(),
         })
+    }
+
+    /// Where the server's tokens come from, if a person can sign in to it.
+    pub fn authorizer(&self) -> Option<&Arc<Authorizer>> {
+        match &self.credential {
+            Credential::OAuth(authorizer) => Some(authorizer),
+            Credential::None | Credential::Fixed(..) => None,
+        }
     }
 
     /// The gateway's own connection, if there is one.

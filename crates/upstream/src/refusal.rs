@@ -36,6 +36,11 @@ impl Refusals {
         if self.met <= ROUNDS && matches!(next, Some(Next::Retry)) {
             return Ok(());
         }
-        Err(UpstreamError::NeedsAuth { server: server.to_owned(), challenge, status: status.as_u16() })
+        Err(UpstreamError::NeedsAuth {
+            server: server.to_owned(),
+            challenge,
+            status: status.as_u16(),
+            remedy: credential.remedy(),
+        })
     }
 }

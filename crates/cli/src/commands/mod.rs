@@ -19,6 +19,7 @@ pub mod plan;
 pub mod reload;
 pub mod serve;
 pub mod servers;
+mod servers_login;
 pub mod stdio;
 mod terms;
 pub mod tokens;

@@ -1,5 +1,6 @@
 //! `toolbooth servers`: how the servers do, and what can be done about it.
 
+use super::servers_login::{self, LoginArguments};
 use super::{in_runtime, trust};
 use crate::arguments::Global;
 use crate::exit::Exit;
@@ -35,6 +36,10 @@ enum Action {
     Restart { name: String },
     /// Show the last lines a server wrote to its standard error.
     Logs { name: String },
+    /// Sign in to a server whose `auth` is `oauth`, in a browser.
+    Login(LoginArguments),
+    /// Forget the sign-in to a server.
+    Logout { name: String },
 }
 
 /// Runs `toolbooth servers`.
@@ -44,6 +49,8 @@ pub fn run(global: &Global, what: ServersArguments) -> Outcome {
         let reach = match &action {
             // These change something that lasts, so there must be something that lasts.
             Action::Disconnect { .. } | Action::Restart { .. } => Reach::demand(global).await?,
+            // These are kept, whoever does them.
+            Action::Login(_) | Action::Logout { .. } => Reach::open_lasting(global).await?,
             _ => Reach::open(global).await?,
         };
         let outcome = perform(&reach, global, &action).await;
@@ -84,6 +91,8 @@ async fn perform(reach: &Reach, global: &Global, action: &Action) -> Outcome {
         Action::Connect { name } => act(reach, global, name, "connect").await,
         Action::Disconnect { name } => act(reach, global, name, "disconnect").await,
         Action::Restart { name } => act(reach, global, name, "restart").await,
+        Action::Login(how) => servers_login::login(reach, global, how).await,
+        Action::Logout { name } => servers_login::logout(reach, global, name).await,
     }
 }
 
@@ -243,7 +252,8 @@ pub async fn suggest(reach: &Reach, failure: Failure, name: &str) -> Failure {
     }
 }
 
-fn print_server(server: &Value, global: &Global) {
+/// Shows one server.
+pub fn print_server(server: &Value, global: &Global) {
     if global.json {
         return render::print_json(server);
     }

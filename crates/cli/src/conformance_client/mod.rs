@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_core::catalog::{Naming, NamingStyle};
+use toolbooth_core::call::inject::MAX_MCP_DATA;
+use toolbooth_core::catalog::{MAX_TOOLS, Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
@@ -96,7 +97,14 @@ async fn engine(url: &str, scene: &Scene) -> Result<Arc<Engine>, Problem> {
         answer_limit: ANSWER_LIMIT,
     };
     let naming = Naming { style: NamingStyle::Bare, ..Naming::default() };
-    let options = Options { naming, max_call: Duration::from_secs(60), letter_key: None, event_ring: 0 };
+    let options = Options {
+        naming,
+        max_call: Duration::from_secs(60),
+        letter_key: None,
+        event_ring: 0,
+        tools_per_server: MAX_TOOLS,
+        mcp_data_bytes: MAX_MCP_DATA,
+    };
     let store = toolbooth_store::open(&StoreUrl::Memory).await.map_err(|error| Problem::of(&error))?;
     let room = toolbooth_engine::FileRoom::in_memory();
     Engine::start(options, toolbooth_engine::Terms::default(), store, room, surroundings, vec![plan]).await

@@ -36,7 +36,7 @@ pub struct Limits {
     pub mcp_data_bytes: u64,
     /// Calls that may wait for one tool.
     pub queue: u32,
-    /// Tools taken from one server.
+    /// Tools taken from one server; those beyond are set aside.
     pub tools_per_server: u32,
     /// Client sessions held at once.
     pub sessions: u32,
@@ -129,9 +129,9 @@ pub enum UnknownFile {
 pub struct Audit {
     /// Which calls leave a row.
     pub calls: AuditedCalls,
-    /// Days; absent means for ever.
+    /// Days; absent means a year.
     pub keep_days: Option<u32>,
-    /// Bytes; absent means any.
+    /// Bytes; absent means 2 GiB. The oldest rows go first.
     pub keep_bytes: Option<u64>,
 }
 

@@ -19,6 +19,8 @@ use std::sync::{Arc, OnceLock};
 
 /// The most tools one server may bring in.
 pub const MAX_TOOLS: usize = 20_000;
+/// How many of the tools that a limit keeps out are named.
+const NAMED_SURPLUS: usize = 20;
 /// The longest definition that is listed.
 pub const MAX_DEFINITION_BYTES: usize = 1024 * 1024;
 /// The deepest definition that is listed. Readers that stop at 128 levels could read no list that has it.
@@ -88,6 +90,8 @@ pub struct Admitting<'a> {
     pub known: &'a dyn Fn(&str) -> Option<String>,
     /// Tools that were released from quarantine as they are.
     pub released: &'a dyn Fn(&Tool) -> bool,
+    /// How many tools are taken from the server.
+    pub most_tools: usize,
 }
 
 /// Builds a server's part of the catalog where nothing was ever released. `taken` holds the names other
@@ -98,7 +102,8 @@ pub fn admit(
     naming: &Naming,
     taken: &dyn Fn(&str) -> bool,
 ) -> ServerCatalog {
-    admit_by(entry, discovery, Admitting { naming, taken, known: &|_| None, released: &|_| false })
+    let by = Admitting { naming, taken, known: &|_| None, released: &|_| false, most_tools: MAX_TOOLS };
+    admit_by(entry, discovery, by)
 }
 
 /// Builds a server's part of the catalog.
@@ -151,6 +156,7 @@ fn admit_tools(
     let mut patterns = Patterns::default();
     let mut candidates = Vec::with_capacity(definitions.len().min(MAX_TOOLS));
     let mut seen = HashSet::new();
+    let mut surplus = Vec::new();
     for source in definitions.iter().take(MAX_TOOLS) {
         match read_tool(source) {
             Ok((own, _)) if !filter.admits(&own) => {}
@@ -161,6 +167,7 @@ fn admit_tools(
                     reason: "the server lists this name twice".into(),
                 });
             }
+            Ok((own, _)) if candidates.len() >= by.most_tools => surplus.push(own),
             Ok((own, mut members)) => match make_public(&mut members, &hiding, &mut patterns) {
                 Ok((injected, coverage)) => {
                     if coverage != Coverage::Whole {
@@ -175,6 +182,7 @@ fn admit_tools(
             Err((name, reason)) => set_aside.push(SetAside { kind: "tool", name, reason }),
         }
     }
+    note_surplus(surplus, by.most_tools, set_aside);
     if definitions.len() > MAX_TOOLS {
         let reason = format!("the server lists {} tools, over the limit of {MAX_TOOLS}", definitions.len());
         set_aside.push(SetAside { kind: "tool", name: "…".into(), reason });
@@ -339,6 +347,20 @@ fn terms_of(entry: &ServerEntry, candidate: &Candidate<'_>, usual: &Arc<ToolTerm
 }
 
 /// A server's advice to models, unless people would read another text than the models do.
+/// Names the tools that a limit keeps out, as far as anybody would read.
+fn note_surplus(surplus: Vec<String>, limit: usize, set_aside: &mut Vec<SetAside>) {
+    let more = surplus.len().saturating_sub(NAMED_SURPLUS);
+    for name in surplus.into_iter().take(NAMED_SURPLUS) {
+        let reason =
+            format!("the server lists more than {limit} tools, the limit of `limits.tools_per_server`");
+        set_aside.push(SetAside { kind: "tool", name, reason });
+    }
+    if more > 0 {
+        let reason = format!("{more} more tools are over the limit of {limit} (`limits.tools_per_server`)");
+        set_aside.push(SetAside { kind: "tool", name: "…".into(), reason });
+    }
+}
+
 fn admit_instructions(text: Option<&str>, set_aside: &mut Vec<SetAside>) -> Option<String> {
     let text = text?;
     let Some((character, trick, _)) = suspicious(text) else { return Some(text.to_owned()) };

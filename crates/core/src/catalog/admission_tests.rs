@@ -152,7 +152,13 @@ fn a_tool_keeps_the_name_it_goes_by() {
         r#"{"name":"c","inputSchema":{}}"#,
     ]);
     let named = |known: &dyn Fn(&str) -> Option<String>, taken: &dyn Fn(&str) -> bool| {
-        let by = Admitting { naming: &Naming::default(), taken, known, released: &|_| false };
+        let by = Admitting {
+            naming: &Naming::default(),
+            taken,
+            known,
+            released: &|_| false,
+            most_tools: MAX_TOOLS,
+        };
         names(&admit_by(&Arc::new(entry("s")), &found, by))
             .iter()
             .map(|name| (*name).to_owned())
@@ -194,11 +200,14 @@ fn a_tool_with_hidden_characters_is_kept_apart_until_it_is_released_as_it_is() {
     let server = Arc::new(entry("s"));
     let look = |sources: &[&str], released: &dyn Fn(&Tool) -> bool| {
         let naming = Naming::default();
-        admit_by(
-            &server,
-            &discovery(sources),
-            Admitting { naming: &naming, taken: &|_| false, known: &|_| None, released },
-        )
+        let by = Admitting {
+            naming: &naming,
+            taken: &|_| false,
+            known: &|_| None,
+            released,
+            most_tools: MAX_TOOLS,
+        };
+        admit_by(&server, &discovery(sources), by)
     };
     let catalog = look(&[sly, named, supplied, plain], &|_| false);
     assert_eq!(names(&catalog), ["s_plain", "s_who"], "what clients are not sent hides nothing from them");

@@ -17,7 +17,7 @@ mod tool;
 mod views;
 mod virtual_tool;
 
-pub use admission::{Admitting, ServerCatalog, SetAside, admit, admit_by};
+pub use admission::{Admitting, MAX_TOOLS, ServerCatalog, SetAside, admit, admit_by};
 pub use assembly::{Assembly, EntryPlace, EntryStanding, Ground, Parts, assemble};
 pub use bounds::{Backing, Bounds, Evenness};
 pub use hidden::{Companion, Fit, IdentityArgument, Injected, MCP_DATA};

@@ -25,6 +25,7 @@ mod plans;
 mod problem;
 mod registry;
 mod servers;
+mod sign_in;
 mod stats;
 mod terms;
 mod tokens;
@@ -137,6 +138,9 @@ const KNOWN: &[Endpoint] = endpoints![
     servers::show,
     servers::act,
     servers::logs,
+    sign_in::begin,
+    sign_in::finish,
+    sign_in::forget,
     tokens::list,
     tokens::create,
     tokens::revoke,

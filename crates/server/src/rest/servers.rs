@@ -21,7 +21,7 @@ use toolbooth_upstream::{ServerState, StateReport, Supervised};
 use utoipa::ToSchema;
 
 /// How long something that is about to happen is waited for.
-const MOMENT: Duration = Duration::from_secs(1);
+pub(super) const MOMENT: Duration = Duration::from_secs(1);
 /// How long a server may take to end: closed standard input, then TERM, then KILL.
 const ENDING: Duration = Duration::from_secs(7);
 
@@ -245,7 +245,7 @@ fn find(rest: &Rest, caller: &Caller, name: &str) -> Result<(ServerName, Managed
     found.map(|(name, managed)| (name.clone(), managed.clone())).ok_or_else(|| unknown_server(name))
 }
 
-fn running(rest: &Rest, caller: &Caller, name: &str) -> Result<Arc<Supervised>, ProblemDocument> {
+pub(super) fn running(rest: &Rest, caller: &Caller, name: &str) -> Result<Arc<Supervised>, ProblemDocument> {
     match find(rest, caller, name)? {
         (_, Managed::Running { server, .. }) => Ok(server),
         (_, Managed::Idle(state)) => Err(Problem {
@@ -358,15 +358,7 @@ pub async fn act(
             until(ENDING, || server.state() == ServerState::Disconnected).await;
         }
         "restart" => {
-            let old = server.pool.primary();
-            server.restart().await;
-            let gone = || match (&old, server.pool.primary()) {
-                (Some(old), Some(now)) => !Arc::ptr_eq(old, &now),
-                (Some(_), None) => true,
-                (None, _) => server.state() != before,
-            };
-            until(ENDING, gone).await;
-            settle(&server).await;
+            restart(&server).await;
         }
         "refresh" => {
             server.refresh().await;
@@ -383,23 +375,46 @@ pub async fn act(
             .into());
         }
     }
-    let (name, managed) = find(&rest, &caller, &name)?;
+    Ok(Json(settled_view(&rest, &caller, &name).await?))
+}
+
+/// A server as it is after something was done with it.
+pub(super) async fn settled_view(
+    rest: &Rest,
+    caller: &Caller,
+    name: &str,
+) -> Result<ServerView, ProblemDocument> {
+    let (name, managed) = find(rest, caller, name)?;
     if managed.state() == ServerState::Connected {
         // What a server lists is in the catalog a moment after it is connected.
         until(MOMENT, || rest.door.engine.catalog().servers().contains_key(&name)).await;
     }
-    Ok(Json(view(&rest, &caller, &name, &managed)))
+    Ok(view(rest, caller, &name, &managed))
+}
+
+/// Ends a server's connections, and waits until it is connected anew or known not to be.
+pub(super) async fn restart(server: &Supervised) {
+    let (before, old) = (server.state(), server.pool.primary());
+    server.restart().await;
+    let gone = || match (&old, server.pool.primary()) {
+        (Some(old), Some(now)) => !Arc::ptr_eq(old, &now),
+        // The old one goes before the state says so.
+        (Some(_), None) | (None, _) => server.state() != before,
+    };
+    // One that was down may be down again before anybody looks.
+    until(if old.is_some() { ENDING } else { MOMENT }, gone).await;
+    settle(server).await;
 }
 
 /// Waits until a server is connected or known not to be. A handshake in two eras may take longer than
 /// one `connect_timeout`.
-async fn settle(server: &Supervised) {
+pub(super) async fn settle(server: &Supervised) {
     let _ = server.ready().await;
     until(server.entry.connect_timeout * 2 + ENDING, || server.state() != ServerState::Connecting).await;
 }
 
 /// Waits until something holds, but not for ever.
-async fn until(patience: Duration, holds: impl Fn() -> bool) {
+pub(super) async fn until(patience: Duration, holds: impl Fn() -> bool) {
     let waiting = async {
         while !holds() {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -64,8 +64,12 @@ pub struct Seen {
     pub headers: String,
 }
 
+/// Says what a request without the right `Authorization` is challenged with.
+type Doorman = Box<dyn Fn(Option<&str>) -> Option<String> + Send>;
+
 struct State {
     era: Era,
+    doorman: Mutex<Option<Doorman>>,
     tools: Mutex<Box<dyn FnMut() -> String + Send>>,
     answer: Mutex<Answer>,
     seen: Mutex<Vec<Seen>>,
@@ -100,6 +104,7 @@ impl Upstream {
         let take = r#"[{"name":"take","description":"Takes anything.","inputSchema":{"type":"object"}}]"#;
         let state = Arc::new(State {
             era,
+            doorman: Mutex::default(),
             tools: Mutex::new(Box::new(move || take.to_owned())),
             answer: Mutex::new(Answer::result(r#"{"content":[]}"#)),
             seen: Mutex::default(),
@@ -123,6 +128,11 @@ impl Upstream {
     /// Lists tools with a text made anew each time.
     pub fn list_by(&self, tools: impl FnMut() -> String + Send + 'static) {
         *lock(&self.state.tools) = Box::new(tools);
+    }
+
+    /// Lets nobody in from now on whom this challenges; it is shown what `Authorization` says.
+    pub fn admit_by(&self, doorman: impl Fn(Option<&str>) -> Option<String> + Send + 'static) {
+        *lock(&self.state.doorman) = Some(Box::new(doorman));
     }
 
     /// Answers calls in this way from now on.
@@ -164,6 +174,13 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
 }
 
 async fn respond(state: &State, request: Request<Incoming>) -> Response<Body> {
+    let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if let Some(challenge) = lock(&state.doorman).as_ref().and_then(|doorman| doorman(shown)) {
+        let mut response = plain(StatusCode::UNAUTHORIZED);
+        let challenge = header::HeaderValue::from_str(&challenge).expect("a challenge");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        return response;
+    }
     match *request.method() {
         Method::GET if state.era == Era::Legacy => events(state, None),
         Method::POST => {

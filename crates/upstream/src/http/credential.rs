@@ -1,6 +1,7 @@
 //! The gateway's own credential toward a server. Nothing a caller sent can become one.
 
-use crate::oauth::{Authorizer, Next};
+use crate::error::Remedy;
+use crate::oauth::{Authorizer, Next, OAuthError};
 use ::http::header::AUTHORIZATION;
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
@@ -31,7 +32,7 @@ impl fmt::Debug for Credential {
 
 impl Credential {
     /// The credential of a configuration; `None` for a value no header can hold. OAuth is set up
-    /// elsewhere, as it needs a vault and a browser.
+    /// elsewhere, as it needs a vault.
     pub fn fixed(auth: &OutboundAuth) -> Option<Self> {
         let (name, text) = match auth {
             OutboundAuth::None | OutboundAuth::OAuth(_) => return Some(Self::None),
@@ -72,11 +73,21 @@ impl Credential {
         matches!(self, Self::OAuth(_))
     }
 
+    /// What would help against a refusal.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::OAuth(_) => Remedy::SignIn,
+            Self::None | Self::Fixed(..) => Remedy::Configure,
+        }
+    }
+
     /// Answers a challenge; `None` when there is no way to.
     pub async fn challenged(&self, status: u16, challenge: Option<&str>) -> Option<Next> {
         match self {
             Self::OAuth(authorizer) => match Box::pin(authorizer.challenged(status, challenge)).await {
                 Ok(next) => Some(next),
+                // That is no failure but a state, and the state is shown.
+                Err(OAuthError::NeedsLogin { .. }) => None,
                 Err(error) => {
                     tracing::warn!("authorisation failed: {error}");
                     None

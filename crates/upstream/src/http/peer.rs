@@ -185,6 +185,7 @@ impl HttpPeer {
                     server: self.name(),
                     challenge: head.challenge,
                     status: head.status.as_u16(),
+                    remedy: credential.remedy(),
                 });
             }
         }

@@ -1,5 +1,9 @@
 //! One server's tokens: handed out, renewed, and replaced when the server refuses them.
 
+mod sign_in;
+
+pub use sign_in::SignIn;
+
 use super::challenge::Challenge;
 use super::discovery::{self, AuthServer, Route};
 use super::error::{OAuthError, clip};
@@ -7,7 +11,7 @@ use super::fetch::Fetcher;
 use super::guard::{Guard, Reach, origin_of};
 use super::means::{Means, Wish};
 use super::record::{Client, Records, Tokens, Trail};
-use super::registration::client_for;
+use super::registration::{client_for, client_of};
 use super::scopes::Scopes;
 use super::token::{self, Grant};
 use super::{Browser, ClientIdentity, Http, TokenVault};
@@ -51,6 +55,8 @@ pub struct Authorizer {
     desk: Mutex<Desk>,
     /// Held for a whole authorization, so that many refused calls lead to one login, not to many.
     flow: tokio::sync::Mutex<Flow>,
+    /// The sign-in under way; a new one ends the one before.
+    visit: Mutex<Option<sign_in::Visit>>,
 }
 
 /// What every call looks at; locked for moments only.
@@ -59,6 +65,8 @@ struct Desk {
     recalled: bool,
     login: Option<Arc<Login>>,
     turns: Turns,
+    /// What the server said when it last refused: where its metadata is, which scopes it wants.
+    challenge: Option<String>,
 }
 
 /// How many authorizations ended, well and badly; a waiting call sees by it whether another has done its work.
@@ -125,6 +133,7 @@ impl Authorizer {
             vault,
             desk: Mutex::default(),
             flow: tokio::sync::Mutex::default(),
+            visit: Mutex::default(),
         }
     }
 
@@ -182,12 +191,16 @@ impl Authorizer {
 
     /// Forgets the tokens and the registration behind them; the next refusal starts from nothing.
     pub async fn forget(&self) {
+        self.end_visit();
         let mut flow = self.flow.lock().await;
         self.recall().await;
         let records = Records(&*self.vault);
         if let Some(login) = self.login() {
             records.forget_tokens(&login.trail.issuer, &login.trail.resource).await;
             records.forget_client(&login.trail.issuer).await;
+        }
+        if let Some(server) = &flow.server {
+            records.forget_client(&server.issuer).await;
         }
         records.forget_trail(&self.server).await;
         *flow = Flow::default();
@@ -201,7 +214,10 @@ impl Authorizer {
             403 if challenge.error.as_deref() == Some("insufficient_scope") => Need::MoreScopes,
             _ => return Ok(Next::GiveUp),
         };
-        let before = self.at_desk(|desk| desk.turns);
+        let before = self.at_desk(|desk| {
+            desk.challenge = header.map(str::to_owned);
+            desk.turns
+        });
         let mut flow = self.flow.lock().await;
         let recalled = self.recall().await;
         let now = self.at_desk(|desk| desk.turns);
@@ -352,10 +368,10 @@ impl Authorizer {
             return Err(refused("just renewed"));
         }
         let records = Records(&*self.vault);
-        let client = client_for(server, &self.entry, &self.identity, fetcher, &records).await?;
-        if client.id != login.trail.client_id {
-            return Err(refused("the refresh token belongs to another client"));
-        }
+        let client = client_of(server, &self.entry, &self.identity, &records).await;
+        let client = client
+            .filter(|client| client.id == login.trail.client_id)
+            .ok_or_else(|| refused("the refresh token belongs to another client"))?;
         flow.renewed = Some(Instant::now());
         let trail = login.trail.clone();
         match token::request(fetcher, server, &client, &trail.resource, Grant::Refresh(refresh)).await {

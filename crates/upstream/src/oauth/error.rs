@@ -155,6 +155,12 @@ pub enum OAuthError {
         /// Its error code.
         error: String,
     },
+    /// The page was to come back to somewhere else than the machine of whoever signs in.
+    #[error("`{0}` is no address on the machine of whoever signs in")]
+    BadRedirect(String),
+    /// A sign-in was to be finished that nobody began, or that ended meanwhile.
+    #[error("no sign-in to this server is under way")]
+    NoSignIn,
     /// The operating system gave no randomness.
     #[error("no randomness is available")]
     NoRandomness,
@@ -179,6 +185,8 @@ impl Fault for OAuthError {
             Self::BadResponse { .. } => "oauth.bad-response",
             Self::Denied { .. } => "oauth.denied",
             Self::TokenRefused { .. } => "oauth.token-refused",
+            Self::BadRedirect(_) => "oauth.bad-redirect",
+            Self::NoSignIn => "oauth.no-sign-in",
             Self::NoRandomness => "oauth.no-randomness",
         }
     }
@@ -190,7 +198,7 @@ impl Fault for OAuthError {
             | Self::NeedsLogin { .. }
             | Self::LoginFailed(_)
             | Self::NoRandomness => Blame::Gateway,
-            Self::Denied { .. } => Blame::Caller,
+            Self::Denied { .. } | Self::BadRedirect(_) | Self::NoSignIn => Blame::Caller,
             _ => Blame::Upstream,
         }
     }
@@ -212,8 +220,10 @@ impl Fault for OAuthError {
                 "if the move is real, register a client at the new one, give its id, and log in again"
             }
             Self::NeedsLogin { .. } | Self::LoginFailed(_) | Self::Denied { .. } => {
-                "log in to the server and try again"
+                "`toolbooth servers login NAME` signs in"
             }
+            Self::NoSignIn => "`toolbooth servers login NAME` begins one",
+            Self::BadRedirect(_) => "give an http address on 127.0.0.1",
             Self::TokenRefused { .. } => "check the client id and secret, then log in again",
             _ => return None,
         };

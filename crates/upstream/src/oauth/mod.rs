@@ -23,7 +23,7 @@ mod token;
 #[cfg(test)]
 mod tests;
 
-pub use authorizer::{Authorizer, Next};
+pub use authorizer::{Authorizer, Next, SignIn};
 pub use enterprise::IdentityProvider;
 pub use error::{AuthorizeError, HttpError, OAuthError};
 pub use guard::Reach;

@@ -19,19 +19,8 @@ pub(super) async fn client_for(
     fetcher: &Fetcher<'_>,
     records: &Records<'_>,
 ) -> Result<Client, OAuthError> {
-    if let Some(client) = configured(server, entry, identity) {
+    if let Some(client) = known_beforehand(server, entry, identity) {
         return Ok(client);
-    }
-    if let Some(document) =
-        identity.cimd_url.as_deref().filter(|url| server.client_documents && is_document(url))
-    {
-        return Ok(Client {
-            id: document.into(),
-            secret: None,
-            auth: ClientAuth::None,
-            redirect_uri: identity.redirect_uri.clone(),
-            expires_at: None,
-        });
     }
     if let Some(client) = records.client(&server.issuer).await.filter(|known| is_usable(known, identity)) {
         return Ok(client);
@@ -42,6 +31,36 @@ pub(super) async fn client_for(
     let client = register(server, endpoint, identity, fetcher).await?;
     records.keep_client(&server.issuer, &client).await;
     Ok(client)
+}
+
+/// The client that tokens of `server` were issued to, for a renewal: no redirect is made then, so it does not matter
+/// which one was registered.
+pub(super) async fn client_of(
+    server: &AuthServer,
+    entry: &OAuthEntry,
+    identity: &ClientIdentity,
+    records: &Records<'_>,
+) -> Option<Client> {
+    match known_beforehand(server, entry, identity) {
+        Some(client) => Some(client),
+        None => records.client(&server.issuer).await.filter(is_alive),
+    }
+}
+
+/// A client that needs no registration: configured, or described by a document.
+fn known_beforehand(server: &AuthServer, entry: &OAuthEntry, identity: &ClientIdentity) -> Option<Client> {
+    if let Some(client) = configured(server, entry, identity) {
+        return Some(client);
+    }
+    let document = identity.cimd_url.as_deref();
+    let document = document.filter(|url| server.client_documents && is_document(url))?;
+    Some(Client {
+        id: document.into(),
+        secret: None,
+        auth: ClientAuth::None,
+        redirect_uri: identity.redirect_uri.clone(),
+        expires_at: None,
+    })
 }
 
 /// The client that the operator registered by hand.
@@ -64,7 +83,11 @@ fn is_document(url: &str) -> bool {
 }
 
 fn is_usable(client: &Client, identity: &ClientIdentity) -> bool {
-    client.redirect_uri == identity.redirect_uri && client.expires_at.is_none_or(|end| unix_now() < end)
+    client.redirect_uri == identity.redirect_uri && is_alive(client)
+}
+
+fn is_alive(client: &Client) -> bool {
+    client.expires_at.is_none_or(|end| unix_now() < end)
 }
 
 #[derive(Deserialize)]

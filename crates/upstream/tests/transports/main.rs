@@ -28,7 +28,7 @@ use toolbooth_upstream::open::{OpenRequest, Surroundings};
 use toolbooth_upstream::peer::Peer;
 use toolbooth_upstream::process::{Reaper, StderrTail};
 use toolbooth_upstream::websocket::{self, WebSocketParts};
-use toolbooth_upstream::{CallLink, Connection, LinkEvent, Notice, PeerAnswer, Seat, UpstreamError};
+use toolbooth_upstream::{CallLink, Connection, LinkEvent, Notice, PeerAnswer, Remedy, Seat, UpstreamError};
 
 const LIMIT: usize = 50_000;
 const SOON: Duration = Duration::from_secs(10);
@@ -290,7 +290,12 @@ async fn a_refused_credential_is_named_as_such() {
             let challenge = Some("Bearer realm=\"tools\"".to_owned());
             assert_eq!(
                 error,
-                UpstreamError::NeedsAuth { server: "tools".into(), challenge, status },
+                UpstreamError::NeedsAuth {
+                    server: "tools".into(),
+                    challenge,
+                    status,
+                    remedy: Remedy::Configure
+                },
                 "{over:?}"
             );
         }

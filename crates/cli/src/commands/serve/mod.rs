@@ -132,7 +132,7 @@ async fn serve(
         listen::bind(settings.listen.0).await.map_err(|error| Failure::failed(Problem::of(&error)))?;
     let address = listener.local_addr().unwrap_or(settings.listen.0);
     let store = claim_store(&settings).await?;
-    let plans = gateway::plans(&loaded);
+    let plans = gateway::plans(&loaded, &gateway::vaults(&settings, &store));
     let engine = gateway::engine_of(&loaded, &sources, store, plans, Some(address)).await;
     let engine = engine.map_err(Failure::failed)?;
     let stop = CancellationToken::new();

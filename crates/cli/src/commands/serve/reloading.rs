@@ -93,7 +93,8 @@ async fn apply(
     let directory = callers::directory(&loaded, Arc::new(Fetch::default()))?;
     let outward = Outward::of(&loaded.settings)?;
     let engine = &door.engine;
-    let applied = engine.apply(gateway::plans(&loaded)).await.map_err(|error| Problem::of(&error))?;
+    let plans = gateway::plans(&loaded, &gateway::vaults(&loaded.settings, engine.store()));
+    let applied = engine.apply(plans).await.map_err(|error| Problem::of(&error))?;
     engine.set_terms(terms);
     engine.offer_own_tools().await;
     engine.offer_manifests(gateway::manifests(&loaded)).await;

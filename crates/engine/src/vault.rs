@@ -1,0 +1,192 @@
+//! Where the gateway's own tokens for servers are kept: one sealed file for each server, in the data folder.
+//!
+//! The key is in the store, so neither the file nor the store alone gives a token away. What cannot be opened counts as
+//! nothing: the worst that follows is another sign-in.
+
+use crate::engine::random_key;
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::{Mutex, OnceCell};
+use toolbooth_core::names::ServerName;
+use toolbooth_store::Store;
+use toolbooth_upstream::oauth::TokenVault;
+use toolbooth_wire::state::Sealer;
+
+/// The name of the key in the store.
+const KEY_NAME: &str = "oauth-vault-key";
+
+/// What a vault holds: records by their keys.
+type Drawers = BTreeMap<String, String>;
+
+/// The vaults of all servers.
+#[derive(Clone)]
+pub struct Vaults {
+    place: Option<Arc<Place>>,
+}
+
+struct Place {
+    folder: PathBuf,
+    store: Arc<dyn Store>,
+    sealer: OnceCell<Sealer>,
+}
+
+impl Vaults {
+    /// Vaults in a folder, sealed with a key of the store.
+    pub fn in_folder(folder: PathBuf, store: Arc<dyn Store>) -> Self {
+        Self { place: Some(Arc::new(Place { folder, store, sealer: OnceCell::new() })) }
+    }
+
+    /// Vaults that end with the process.
+    pub fn passing() -> Self {
+        Self { place: None }
+    }
+
+    /// The vault of one server.
+    pub fn of(&self, server: &ServerName) -> Arc<dyn TokenVault> {
+        match &self.place {
+            Some(place) => {
+                let file = place.folder.join(format!("{server}.sealed"));
+                let place = place.clone();
+                Arc::new(Sealed { server: server.clone(), file, place, turn: Mutex::default() })
+            }
+            None => Arc::new(Passing::default()),
+        }
+    }
+}
+
+impl Place {
+    async fn sealer(&self) -> Option<&Sealer> {
+        let made = self.sealer.get_or_try_init(|| async {
+            let key = self.store.get_or_create_secret(KEY_NAME, &random_key).await.map_err(drop)?;
+            let key: [u8; 32] = key.try_into().map_err(drop)?;
+            // Without randomness there was no key, and what it sealed would be open to everybody.
+            if key == [0; 32] { Err(()) } else { Ok(Sealer::new(&key)) }
+        });
+        made.await.ok()
+    }
+}
+
+/// The vault of one server, in a file.
+struct Sealed {
+    server: ServerName,
+    file: PathBuf,
+    place: Arc<Place>,
+    /// One at a time, so that no record is lost between reading and writing.
+    turn: Mutex<()>,
+}
+
+impl Sealed {
+    /// Ties what was sealed to its server: a file under another server's name opens nothing.
+    fn context(&self) -> String {
+        format!("oauth vault of {}", self.server)
+    }
+
+    async fn drawers(&self) -> Drawers {
+        let file = self.file.clone();
+        let text = tokio::task::spawn_blocking(move || fs::read_to_string(file)).await;
+        let (Ok(Ok(text)), Some(sealer)) = (text, self.place.sealer().await) else { return Drawers::new() };
+        let opened = sealer.open(text.trim_end(), self.context().as_bytes());
+        if opened.is_none() {
+            tracing::warn!(server.name = %self.server, "the kept tokens of `{}` cannot be opened", self.server);
+        }
+        opened.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    async fn keep(&self, drawers: &Drawers) -> Result<(), String> {
+        let file = self.file.clone();
+        if drawers.is_empty() {
+            let gone = tokio::task::spawn_blocking(move || fs::remove_file(file)).await;
+            return match gone.map_err(|error| error.to_string())? {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.to_string()),
+                _ => Ok(()),
+            };
+        }
+        let sealer = self.place.sealer().await.ok_or("the store gave no key")?;
+        let bytes = serde_json::to_vec(drawers).map_err(|error| error.to_string())?;
+        let text = sealer.seal(&bytes, self.context().as_bytes()).ok_or("no randomness is available")?;
+        let written = tokio::task::spawn_blocking(move || write_whole(&file, &text)).await;
+        written.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    }
+}
+
+/// Writes a file that is whole at every moment and readable by nobody else.
+fn write_whole(file: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = file.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let draft = file.with_extension(format!("new{}", std::process::id()));
+    let _ = fs::remove_file(&draft);
+    let mut written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    written.write_all(text.as_bytes())?;
+    written.sync_all()?;
+    fs::rename(draft, file)
+}
+
+#[async_trait]
+impl TokenVault for Sealed {
+    async fn load(&self, key: &str) -> Option<Bytes> {
+        let _turn = self.turn.lock().await;
+        self.drawers().await.remove(key).map(Bytes::from)
+    }
+
+    async fn save(&self, key: &str, value: Bytes) {
+        let _turn = self.turn.lock().await;
+        let mut drawers = self.drawers().await;
+        match String::from_utf8(value.to_vec()) {
+            Ok(value) if !value.is_empty() => drop(drawers.insert(key.to_owned(), value)),
+            _ => drop(drawers.remove(key)),
+        }
+        if let Err(why) = self.keep(&drawers).await {
+            tracing::warn!(server.name = %self.server, "the tokens of `{}` could not be kept: {why}", self.server);
+        }
+    }
+}
+
+/// A vault for as long as the process lasts.
+#[derive(Default)]
+struct Passing(Mutex<BTreeMap<String, Bytes>>);
+
+#[async_trait]
+impl TokenVault for Passing {
+    async fn load(&self, key: &str) -> Option<Bytes> {
+        self.0.lock().await.get(key).filter(|value| !value.is_empty()).cloned()
+    }
+
+    async fn save(&self, key: &str, value: Bytes) {
+        self.0.lock().await.insert(key.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use toolbooth_store::StoreUrl;
+
+    #[tokio::test]
+    async fn a_vault_outlives_its_process_and_shows_nothing_of_what_it_holds() {
+        let folder = std::env::temp_dir().join(format!("toolbooth-vault-{}", std::process::id()));
+        let store = toolbooth_store::open(&StoreUrl::Memory).await.expect("a store");
+        let name: ServerName = "mail".parse().expect("a name");
+        let vaults = || Vaults::in_folder(folder.clone(), store.clone());
+        vaults().of(&name).save("tokens", Bytes::from_static(b"{\"access\":\"t0p\"}")).await;
+        let found = vaults().of(&name).load("tokens").await;
+        assert_eq!(found.as_deref(), Some(&b"{\"access\":\"t0p\"}"[..]));
+        let file = folder.join("mail.sealed");
+        assert!(!fs::read_to_string(&file).expect("a file").contains("t0p"));
+        assert_eq!(fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+        // A copy under another server's name is worth nothing.
+        fs::copy(&file, folder.join("other.sealed")).expect("a copy");
+        assert_eq!(vaults().of(&"other".parse().expect("a name")).load("tokens").await, None);
+        vaults().of(&name).save("tokens", Bytes::new()).await;
+        assert_eq!(vaults().of(&name).load("tokens").await, None);
+        assert!(!file.exists(), "nothing is left of what was forgotten");
+        fs::remove_dir_all(folder).expect("the folder can go");
+    }
+}
