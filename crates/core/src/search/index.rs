@@ -41,6 +41,8 @@ pub(crate) struct View {
     seen: Option<Box<[bool]>>,
     /// How many are seen.
     pub(super) count: usize,
+    /// How many servers have a tool that is seen.
+    pub(super) servers: usize,
     /// Near words that were looked for before.
     pub(super) remembered: Remembered,
 }
@@ -135,8 +137,10 @@ impl Index {
         }
         let seen: Box<[bool]> = self.tools().map(|tool| sees(tool)).collect(); // Without the lock.
         let count = seen.iter().filter(|seen| **seen).count();
+        let of_server = |bounds: &&[usize]| seen[bounds[0]..bounds[1]].contains(&true);
+        let servers = self.bases.windows(2).filter(of_server).count();
         let seen = (count < seen.len()).then_some(seen);
-        let view = Arc::new(View { seen, count, remembered: Remembered::default() });
+        let view = Arc::new(View { seen, count, servers, remembered: Remembered::default() });
         let mut views = views();
         if views.len() >= MAX_VIEWS {
             views.clear();

@@ -98,7 +98,7 @@ fn terms(index: &Index, view: &View, texts: &[&str]) -> Vec<(String, Term)> {
                     asked.push(Asked { word: word.to_owned(), stem: stem.clone().into_owned(), texts: bit })
                 }
             }
-            if !index.entries(&stem).is_empty() {
+            if index.has(view, &stem) {
                 terms.put(&stem, 1.0, bit);
             }
             // What one writes as two words another writes as one.
@@ -110,7 +110,7 @@ fn terms(index: &Index, view: &View, texts: &[&str]) -> Vec<(String, Term)> {
             word.clone_into(&mut before);
         });
     }
-    let is_unknown = |asked: &&Asked| index.entries(&asked.stem).is_empty();
+    let is_unknown = |asked: &&Asked| !index.has(view, &asked.stem);
     let mut literal: Vec<(String, u32)> =
         terms.found.iter().map(|(stem, term)| (stem.clone(), term.texts)).collect();
     literal.extend(asked.iter().filter(is_unknown).map(|asked| (asked.stem.clone(), asked.texts)));
@@ -158,9 +158,13 @@ fn add(
         (postings, true) => postings.len(),
         (postings, false) => postings.iter().filter(|posting| view.has(posting.tool())).count(),
     };
-    let having: usize = entries.iter().map(count).sum();
+    // What is hidden makes no word more common, neither among tools nor among servers.
+    let (having, servers_having) = entries
+        .iter()
+        .map(count)
+        .fold((0, 0), |(all, some), seen| (all + seen, some + usize::from(seen > 0)));
     let rarity = rarity(view.count, having) * term.weight;
-    let among = rarity_of_servers(index, entries.len()) * term.weight;
+    let among = rarity_of_servers(view.servers, servers_having) * term.weight;
     for entry in entries {
         let mut named = 0;
         for posting in index.postings(entry) {
@@ -188,8 +192,8 @@ fn rarity(all: usize, having: usize) -> f32 {
     (1.0 + (all - having + 0.5) / (having + 0.5)).ln()
 }
 
-fn rarity_of_servers(index: &Index, having: usize) -> f32 {
-    if index.parts.len() < 2 { 0.0 } else { rarity(index.parts.len(), having) }
+fn rarity_of_servers(all: usize, having: usize) -> f32 {
+    if all < 2 { 0.0 } else { rarity(all, having) }
 }
 
 impl Index {
@@ -199,6 +203,13 @@ impl Index {
         let from = self.words.partition_point(|entry| entry.hash < wanted);
         let length = self.words[from..].iter().take_while(|entry| entry.hash == wanted).count();
         &self.words[from..from + length]
+    }
+
+    /// Whether any tool in view has a stem.
+    pub(super) fn has(&self, view: &View, stem: &str) -> bool {
+        let is_seen = |entry| self.postings(entry).iter().any(|posting| view.has(posting.tool()));
+        let mut entries = self.entries(stem).iter();
+        if view.is_whole() { entries.next().is_some() } else { entries.any(is_seen) }
     }
 
     /// Known words that begin with a text.

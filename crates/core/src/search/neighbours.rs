@@ -98,13 +98,7 @@ impl Index {
             .map(|(entry, likeness)| Near { entry: *entry, likeness: *likeness })
             .collect();
         near.sort_by(|a, b| b.likeness.total_cmp(&a.likeness));
-        near.into_iter().filter(|near| self.is_seen(view, near.entry)).take(NEAR + 1).collect()
-    }
-
-    /// Whether any tool in view has a word.
-    fn is_seen(&self, view: &View, entry: Entry) -> bool {
-        let has = |entry| self.postings(entry).iter().any(|posting| view.has(posting.tool()));
-        view.is_whole() || self.entries(self.word(entry)).iter().any(has)
+        near.into_iter().filter(|near| self.has(view, self.word(near.entry))).take(NEAR + 1).collect()
     }
 }
 
@@ -118,18 +112,24 @@ mod tests {
     use crate::server::{ServerEntry, Transport};
     use std::collections::BTreeMap;
 
-    fn index(tools: &[(&str, &str)]) -> Index {
+    fn of(servers: &[(&str, &[(&str, &str)])]) -> Index {
         let tool = |(name, about): &(&str, &str)| {
             RawJson::parse(format!(r#"{{"name":"{name}","description":"{about}","inputSchema":{{}}}}"#))
                 .expect("JSON")
         };
-        let discovery = Discovery { tools: tools.iter().map(tool).collect(), ..Discovery::default() };
-        let command = SecretText::plain("true");
-        let transport = Transport::Stdio { command, args: Vec::new(), cwd: None, env: BTreeMap::new() };
-        let entry = ServerEntry::with_defaults("own".parse().expect("a name"), transport);
-        let server: Arc<ServerCatalog> =
-            Arc::new(admit(&Arc::new(entry), &discovery, &Naming::default(), &|_| false));
-        Index::of(std::iter::once(&server))
+        let server = |(name, tools): &(&str, &[(&str, &str)])| {
+            let discovery = Discovery { tools: tools.iter().map(tool).collect(), ..Discovery::default() };
+            let command = SecretText::plain("true");
+            let transport = Transport::Stdio { command, args: Vec::new(), cwd: None, env: BTreeMap::new() };
+            let entry = ServerEntry::with_defaults(name.parse().expect("a name"), transport);
+            Arc::new(admit(&Arc::new(entry), &discovery, &Naming::default(), &|_| false))
+        };
+        let servers: Vec<Arc<ServerCatalog>> = servers.iter().map(server).collect();
+        Index::of(servers.iter())
+    }
+
+    fn index(tools: &[(&str, &str)]) -> Index {
+        of(&[("own", tools)])
     }
 
     fn near(index: &Index, view: &View, word: &str) -> Vec<String> {
@@ -164,10 +164,11 @@ mod tests {
     fn a_near_word_lifts_a_tool_but_is_no_word_of_the_request() {
         let index = shop();
         let all = index.view("all".into(), |_| true);
-        let query = Query::new(vec!["photograph".into()], 5).expect("a query");
+        let query = Query::new(vec!["shipment".into()], 5).expect("a query");
         let hits = index.search(&all, &query, None);
-        assert_eq!(&*hits[0].tool.name, "crop_picture");
+        assert_eq!(&*hits[0].tool.name, "track_deliveries");
         assert!(hits[0].score > 0.99, "by words and by meaning: {}", hits[0].score);
+        assert_eq!(hits[0].matched.names().count(), 0, "no word of the request is there");
     }
 
     #[test]
@@ -178,6 +179,28 @@ mod tests {
         assert!(near(&index, &some, "photograph").iter().all(|near| near != "pictur"));
         let all = index.view("all".into(), |_| true);
         assert!(near(&index, &all, "photograph").iter().any(|near| near == "pictur"), "by view, not by word");
+    }
+
+    #[test]
+    fn hidden_servers_leave_no_trace_in_scores() {
+        let work =
+            [("send_mail", "Sends an email."), ("post_letter", "Delivers paper."), ("add", "Sums up.")];
+        let vault = [("send_secret_mail", "Sends email in secret."), ("mailings", "Emailed letters.")];
+        let alone = of(&[("work", &work)]);
+        let both = of(&[("vault", &vault), ("work", &work)]);
+        for text in [
+            "send secret email",
+            "mailing",
+            "secretly message somebody and then add a few letters for him please",
+        ] {
+            let query = Query::new(vec![text.into()], 5).expect("a query");
+            let found = |index: &Index| -> Vec<(String, f32)> {
+                let view = index.view("some".into(), |tool| tool.server.name.as_str() == "work");
+                let hits = index.search(&view, &query, None);
+                hits.iter().map(|hit| (hit.tool.name.to_string(), hit.score)).collect()
+            };
+            assert_eq!(found(&both), found(&alone), "{text}");
+        }
     }
 
     #[test]
@@ -194,12 +217,12 @@ mod tests {
         assert!(index.unique.len() > MAX_WORDS);
         assert!(index.neighbours.words.len() <= MAX_WORDS);
         assert_eq!(index.neighbours.words.len(), index.neighbours.vectors.len());
-        let view = index.view("all".into(), |_| true);
-        for words in about.chunks(100).take(2 * MAX_REMEMBERED / 100 + 1) {
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let found = index.near(&view, &words);
-            assert!(found.iter().all(|near| near.len() <= NEAR + 1));
+        let remembered = Remembered::default();
+        for word in about.iter().take(2 * MAX_REMEMBERED + 1) {
+            remembered.keep(word, Arc::new([]));
         }
-        assert!((1..=MAX_REMEMBERED).contains(&view.remembered.lock().len()));
+        assert!((1..=MAX_REMEMBERED).contains(&remembered.lock().len()));
+        let view = index.view("all".into(), |_| true);
+        assert!(index.near(&view, &["weather"])[0].len() <= NEAR + 1);
     }
 }
