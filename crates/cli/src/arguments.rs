@@ -2,7 +2,9 @@
 
 use crate::commands;
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::{FalseyValueParser, Resettable};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 const STYLES: Styles = Styles::styled()
@@ -22,6 +24,10 @@ More options of every command:
   --data-dir DIR           Where state is kept
   --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
   --token TOKEN            The token for --url; others can see it there, TOOLBOOTH_TOKEN they cannot
+
+Variables do the same: TOOLBOOTH_CONFIG, _CONFIG_DIR, _CONFIG_OVERRIDES,
+_MCP_CONFIG, _LLM_CONFIG, _PERSONA, _JSON and _URL; and TOOLBOOTH_NAMING_STYLE
+sets `naming.style`, as with every setting.
 
 Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 refused, 4 held, 5 gateway unreachable.";
 
@@ -52,19 +58,42 @@ pub struct Arguments {
     pub command: Command,
 }
 
+impl Arguments {
+    /// Reads a command line, or ends with what is wrong with it.
+    pub fn of(words: impl IntoIterator<Item = OsString>) -> Self {
+        let matches = Self::command().mut_args(without_empty_variable).get_matches_from(words);
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// An empty variable says nothing, as everywhere.
+fn without_empty_variable(argument: clap::Arg) -> clap::Arg {
+    match argument.get_env().and_then(std::env::var_os) {
+        Some(value) if value.is_empty() => argument.env(Resettable::Reset),
+        _ => argument,
+    }
+}
+
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
 pub struct Global {
     /// A configuration file; may repeat, later ones win.
-    #[arg(long = "config", global = true, value_name = "FILE", display_order = 900)]
+    #[arg(
+        long = "config",
+        global = true,
+        value_name = "FILE",
+        env = "TOOLBOOTH_CONFIG",
+        hide_env = true,
+        display_order = 900
+    )]
     pub config: Vec<PathBuf>,
-    #[arg(long, global = true, value_name = "DIR", hide = true)]
+    #[arg(long, global = true, value_name = "DIR", hide = true, env = "TOOLBOOTH_CONFIG_DIR")]
     pub config_dir: Option<PathBuf>,
-    #[arg(long, global = true, value_name = "DIR", hide = true)]
+    #[arg(long, global = true, value_name = "DIR", hide = true, env = "TOOLBOOTH_CONFIG_OVERRIDES")]
     pub config_overrides: Option<PathBuf>,
-    #[arg(long, global = true, value_name = "FILE", hide = true)]
+    #[arg(long, global = true, value_name = "FILE", hide = true, env = "TOOLBOOTH_MCP_CONFIG")]
     pub mcp_config: Option<PathBuf>,
-    #[arg(long, global = true, value_name = "FILE", hide = true)]
+    #[arg(long, global = true, value_name = "FILE", hide = true, env = "TOOLBOOTH_LLM_CONFIG")]
     pub llm_config: Option<PathBuf>,
     #[arg(long, global = true, value_name = "FILE", hide = true)]
     pub env_file: Option<PathBuf>,
@@ -75,10 +104,24 @@ pub struct Global {
     #[arg(long, global = true, value_name = "TOKEN", hide = true)]
     pub token: Option<String>,
     /// A persona: a named, narrower view of the tools.
-    #[arg(long, global = true, value_name = "NAME", display_order = 903)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "TOOLBOOTH_PERSONA",
+        hide_env = true,
+        display_order = 903
+    )]
     pub persona: Option<String>,
     /// Print JSON for programs.
-    #[arg(long, global = true, display_order = 901)]
+    #[arg(
+        long,
+        global = true,
+        env = "TOOLBOOTH_JSON",
+        value_parser = FalseyValueParser::new(),
+        hide_env = true,
+        display_order = 901
+    )]
     pub json: bool,
     /// A running gateway to talk to; TOOLBOOTH_TOKEN is its token.
     #[arg(
@@ -164,11 +207,23 @@ pub enum Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_variable_of_a_command_is_reserved() {
+        let command = Arguments::command();
+        let named = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
+        let mut named: Vec<&str> = named.filter_map(|name| name.strip_prefix("TOOLBOOTH_")).collect();
+        // Read where they are needed: neither is to show in a list of processes.
+        named.extend(["TOKEN", "LOG"]);
+        named.sort_unstable();
+        let mut reserved = toolbooth_config::RESERVED_VARIABLES.to_vec();
+        reserved.sort_unstable();
+        assert_eq!(named, reserved);
     }
 
     #[test]

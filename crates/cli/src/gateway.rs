@@ -62,7 +62,8 @@ pub fn load(global: &Global) -> Result<(Sources, Loaded), Failure> {
 
 /// Where the state of this configuration is kept, even if the configuration cannot be read.
 pub fn data_dir(sources: &Sources) -> PathBuf {
-    match toolbooth_config::load(sources) {
+    // With what is trusted: a project's file may name the folder.
+    match toolbooth_config::load_with_trust(&mut sources.clone()) {
         Ok(loaded) => loaded.settings.data_dir,
         Err(_) => {
             sources.data_dir.as_ref().map_or_else(|| sources.default_data_dir(), |dir| sources.absolute(dir))

@@ -26,7 +26,6 @@ mod shell;
 mod sign_in;
 mod terms;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -46,8 +45,8 @@ fn main() -> ExitCode {
         Some(word) if word == "help" => {
             let asked =
                 std::iter::once("toolbooth".into()).chain(words).chain(std::iter::once("--help".into()));
-            commands::run(arguments::Arguments::parse_from(asked))
+            commands::run(arguments::Arguments::of(asked))
         }
-        Some(_) => commands::run(arguments::Arguments::parse()),
+        Some(_) => commands::run(arguments::Arguments::of(std::env::args_os())),
     }
 }

@@ -4,6 +4,7 @@ use crate::finding::Finding;
 use crate::load::Desk;
 use crate::node::{Mark, Node};
 use crate::settings::{AuthMode, Rule, Settings};
+use toolbooth_core::secret::SecretText;
 
 /// The shortest key that signs anything.
 const MIN_KEY: usize = 32;
@@ -11,11 +12,16 @@ const MIN_KEY: usize = 32;
 /// Words that show that a key was never replaced.
 const PLACEHOLDERS: [&str; 6] = ["change", "example", "placeholder", "secret-key", "your-", "xxxx"];
 
+/// How a pattern is written.
+pub(crate) const GLOB_HINT: &str =
+    "`*` stands for any characters, `?` for one, `[ab]` and `{a,b}` for a choice";
+
 /// Checks all settings together; what would open a door stops the load.
 pub(crate) fn settings(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
     doors(desk, merged, settings);
     keys(desk, merged, settings);
     addresses(desk, merged, settings);
+    places(desk, merged, settings);
     ranges(desk, merged, settings);
     personas(desk, merged, settings);
     for (key, globs) in [("allow_tools", &settings.allow_tools), ("deny_tools", &settings.deny_tools)] {
@@ -23,7 +29,7 @@ pub(crate) fn settings(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) 
             if globset::Glob::new(glob).is_err() {
                 let finding =
                     Finding::error("config.bad-glob", format!("`{key}`: `{glob}` is not a pattern"));
-                fail(desk, merged, &[key], finding);
+                fail(desk, merged, &[key], finding.hint(GLOB_HINT));
             }
         }
     }
@@ -40,7 +46,7 @@ fn personas(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
         for glob in persona.allowed_tools.iter().flatten() {
             if globset::Glob::new(glob).is_err() {
                 let sentence = format!("`personas.{name}.allowed_tools`: `{glob}` is not a pattern");
-                let finding = Finding::error("config.bad-glob", sentence);
+                let finding = Finding::error("config.bad-glob", sentence).hint(GLOB_HINT);
                 fail(desk, merged, &["personas", name, "allowed_tools"], finding);
             }
         }
@@ -134,6 +140,58 @@ fn addresses(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
     }
 }
 
+/// Where state and files are kept: a gateway could not start with another place.
+fn places(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
+    let url = |url: &Option<SecretText>| url.as_ref().map(|url| url.expose().to_owned());
+    let store = url(&settings.store.url).and_then(|url| store_fault(&url));
+    let blobs = url(&settings.blobs.url).and_then(|url| blobs_fault(&url));
+    for (key, fault) in [("store", store), ("blobs", blobs)] {
+        if let Some(finding) = fault {
+            fail(desk, merged, &[key, "url"], finding);
+        }
+    }
+}
+
+fn store_fault(url: &str) -> Option<Finding> {
+    if url == "memory:" {
+        return None;
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        let finding = Finding::error("store.not-built", "`store.url`: this build has no PostgreSQL store");
+        return Some(finding.hint("use `sqlite:PATH`"));
+    }
+    let Some(path) = url.strip_prefix("sqlite:") else {
+        let sentence = "`store.url` begins with neither `sqlite:` nor `memory:`";
+        let hint = "write `sqlite:PATH` for a file, or `memory:` to keep nothing";
+        return Some(Finding::error("store.bad-url", sentence).hint(hint));
+    };
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.contains('?') {
+        let finding = Finding::error("store.bad-url", "`store.url` has parameters after `?`, and takes none");
+        return Some(finding.hint("leave out `?` and what follows it"));
+    }
+    let is_file = !path.is_empty() && !path.ends_with('/') && !path.starts_with(':') && !path.contains('\0');
+    let finding = || Finding::error("store.bad-url", "`store.url` names no file after `sqlite:`");
+    (!is_file).then(|| finding().hint("write `sqlite:PATH`, or `memory:` to keep nothing"))
+}
+
+fn blobs_fault(url: &str) -> Option<Finding> {
+    let fits = match (url.strip_prefix("s3://"), url.strip_prefix("file:")) {
+        (Some(rest), _) => {
+            let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+            !name.is_empty() && name.chars().all(plain) && !prefix.contains(['?', '#', '\0'])
+        }
+        (_, Some(path)) => {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            !path.is_empty() && !path.contains(['?', '\0'])
+        }
+        (None, None) => url == "memory:",
+    };
+    let finding = || Finding::error("blobs.bad-url", "`blobs.url` names no place where files can be kept");
+    (!fits).then(|| finding().hint("write `file:PATH`, `s3://BUCKET/PREFIX`, or `memory:` to keep none"))
+}
+
 fn ranges(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
     let ranges = [
         (["exposure", "max_tools_per_search"], u64::from(settings.exposure.max_tools_per_search), 1, 50),
@@ -170,7 +228,7 @@ pub(crate) fn rule(desk: &mut Desk<'_>, rule: &Rule, mark: Mark) {
     for glob in &rule.tools.names {
         if globset::Glob::new(glob).is_err() {
             let sentence = format!("`policy.rules`: `{glob}` is not a pattern for tool names");
-            let finding = Finding::error("config.bad-glob", sentence).at(&desk.texts, mark);
+            let finding = Finding::error("config.bad-glob", sentence).at(&desk.texts, mark).hint(GLOB_HINT);
             desk.fatal(finding);
         }
     }

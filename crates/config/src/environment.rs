@@ -8,26 +8,18 @@ use std::collections::BTreeMap;
 
 const PREFIX: &str = "TOOLBOOTH_";
 
-/// Variables that commands read themselves.
-const RESERVED: [&str; 18] = [
+/// Variables that commands read themselves: arguments of every command, and the level of the log.
+pub const RESERVED: [&str; 10] = [
     "URL",
     "TOKEN",
     "CONFIG",
-    "CONFIG_FILE",
     "CONFIG_DIR",
     "CONFIG_OVERRIDES",
     "MCP_CONFIG",
     "LLM_CONFIG",
     "LOG",
-    "USER",
-    "SESSION",
     "PERSONA",
-    "HOME",
-    "TRUST",
     "JSON",
-    "COLOR",
-    "REAPER",
-    "DEMO",
 ];
 
 /// The settings that variables name. Paths are known from the settings' own schema.
@@ -55,8 +47,8 @@ pub(crate) fn from_variables(
             let mut finding =
                 Finding::warning("config.unknown-variable", format!("`{name}` is not a setting"))
                     .at(texts, mark);
-            finding.hint = nearest(rest, known.keys().map(String::as_str))
-                .map(|near| format!("did you mean `{PREFIX}{near}`?"));
+            let words = known.keys().map(String::as_str).chain(RESERVED);
+            finding.hint = nearest(rest, words).map(|near| format!("did you mean `{PREFIX}{near}`?"));
             findings.push(finding);
             continue;
         };

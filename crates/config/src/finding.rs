@@ -169,6 +169,11 @@ impl Finding {
         self.severity == Severity::Error
     }
 
+    /// Whether it is about a `key=value` of the command line.
+    pub(crate) fn is_on_command_line(&self) -> bool {
+        self.via.as_deref().is_some_and(|via| via.ends_with(crate::texts::ON_COMMAND_LINE))
+    }
+
     /// The same as a problem that can travel to any door.
     pub fn problem(&self) -> Problem {
         Problem::of(self)

@@ -37,6 +37,7 @@ pub mod trust;
 pub mod watch;
 
 pub use changes::ServerChanges;
+pub use environment::RESERVED as RESERVED_VARIABLES;
 pub use explain::{Explanation, Overridden, explain};
 pub use finding::{Finding, Place, Severity, Snippet, render};
 pub use inputs::{Discovery, Sources};

@@ -71,6 +71,13 @@ pub struct LoadFailure {
     pub files: Vec<PathBuf>,
 }
 
+impl LoadFailure {
+    /// Whether a mistake on the command line is among the reasons.
+    pub fn is_misuse(&self) -> bool {
+        self.findings.iter().any(|finding| finding.is_error() && finding.is_on_command_line())
+    }
+}
+
 fn sentence(findings: &[Finding]) -> String {
     let mut errors = findings.iter().filter(|finding| finding.is_error());
     match (errors.next(), errors.count()) {
@@ -218,6 +225,9 @@ pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
         Gathering { documents: &documents, settings: &settings, variables: &variables, servers: names };
     let gathered = manifest::gather(&mut desk, &gathering, &mut untrusted);
     let Manifests { entries: manifests, good: good_manifests, kept: kept_manifests } = gathered;
+    if desk.command_line_is_wrong() {
+        return Err(desk.failure());
+    }
     let Desk { texts, findings, files, .. } = desk;
     Ok(Loaded {
         settings,
@@ -262,6 +272,12 @@ impl Desk<'_> {
     pub(crate) fn fatal(&mut self, finding: Finding) {
         self.fatal = true;
         self.findings.push(finding);
+    }
+
+    /// Whether something on the command line is a mistake: whoever typed it is there to put it right, and
+    /// going on without it would do something else than they said.
+    fn command_line_is_wrong(&self) -> bool {
+        self.findings.iter().any(|finding| finding.is_error() && finding.is_on_command_line())
     }
 
     fn failure(self) -> LoadFailure {

@@ -2,7 +2,7 @@
 
 use crate::finding::Finding;
 use crate::read::{ReadError, ReadErrorKind};
-use crate::suggest::nearest;
+use crate::suggest::{nearest, simplify};
 use crate::texts::Texts;
 
 /// What the sentence starts with, and which keys are known here besides the typed ones.
@@ -80,11 +80,20 @@ const LISTED: usize = 12;
 fn did_you_mean(finding: Finding, written: &str, known: &[&str], more: &[&str]) -> Finding {
     let all = || known.iter().chain(more).copied();
     if let Some(word) = nearest(written, all()) {
+        // Of the two spellings of one key, the one in the manner of who wrote it.
+        let word = if word == "mcp_servers" && !written.contains('_') { "mcpServers" } else { word };
         return finding.label(format!("did you mean `{word}`?")).hint(format!("did you mean `{word}`?"));
     }
-    if all().count() > LISTED {
+    let mut known: Vec<&str> = Vec::new();
+    for word in all() {
+        // Spellings of one word count once.
+        if !known.iter().any(|other| simplify(other) == simplify(word)) {
+            known.push(word);
+        }
+    }
+    if known.len() > LISTED {
         return finding;
     }
-    let words: Vec<String> = all().map(|word| format!("`{word}`")).collect();
+    let words: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
     finding.hint(format!("known here: {}", words.join(", ")))
 }

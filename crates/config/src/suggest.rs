@@ -19,7 +19,7 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> O
 }
 
 /// Case and separators are habits of dialects, not meanings.
-fn simplify(word: &str) -> String {
+pub(crate) fn simplify(word: &str) -> String {
     word.chars().take(64).filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
 }
 

@@ -16,6 +16,9 @@ pub enum TextName {
     Argument(String),
 }
 
+/// How the place of an argument ends.
+pub(crate) const ON_COMMAND_LINE: &str = " on the command line";
+
 #[derive(Clone)]
 struct Entry {
     name: TextName,
@@ -70,7 +73,7 @@ impl Texts {
             }
             TextName::Variable(name) => Place { via: Some(format!("variable `{name}`")), ..Place::default() },
             TextName::Argument(name) => {
-                Place { via: Some(format!("`{name}` on the command line")), ..Place::default() }
+                Place { via: Some(format!("`{name}`{ON_COMMAND_LINE}")), ..Place::default() }
             }
         }
     }

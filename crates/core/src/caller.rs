@@ -160,10 +160,47 @@ impl ClientFacts {
         self.capabilities.member(capability).is_some_and(|value| value.is_object())
     }
 
+    /// Whether its user can be asked to fill a form in: elicitation as such means that, unless the client names other
+    /// ways alone.
+    pub fn can_fill_forms(&self) -> bool {
+        let Some(ways) = self.capabilities.member("elicitation").filter(RawJson::is_object) else {
+            return false;
+        };
+        let [forms, urls] = ways.holds(["form", "url"]);
+        forms || !urls
+    }
+
+    /// Whether its user can be sent to an address.
+    pub fn can_open_urls(&self) -> bool {
+        self.capabilities.at(&["elicitation", "url"]).is_some_and(|value| value.is_object())
+    }
+
     /// Its name, cut to a sane length, for logs and views.
     pub fn name(&self) -> String {
         let name = self.info.as_ref().and_then(|info| info.member("name"));
         let name = name.as_ref().and_then(|name| name.string());
         name.map_or_else(|| "unknown".to_owned(), |name| name.chars().take(64).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elicitation_means_forms_unless_other_ways_are_named_alone() {
+        let cases = [
+            ("{}", (false, false)),
+            (r#"{"elicitation":true}"#, (false, false)),
+            (r#"{"elicitation":{}}"#, (true, false)),
+            (r#"{"elicitation":{"form":{}}}"#, (true, false)),
+            (r#"{"elicitation":{"url":{}}}"#, (false, true)),
+            (r#"{"elicitation":{"form":{},"url":{}}}"#, (true, true)),
+        ];
+        for (text, expected) in cases {
+            let capabilities = RawJson::parse(text.to_owned()).expect("JSON");
+            let facts = ClientFacts { capabilities, ..ClientFacts::default() };
+            assert_eq!((facts.can_fill_forms(), facts.can_open_urls()), expected, "{text}");
+        }
     }
 }

@@ -168,6 +168,23 @@ impl RawJson {
         found
     }
 
+    /// Which of these members an object has, whatever their values, in one pass and without a copy.
+    pub fn holds<const N: usize>(&self, keys: [&str; N]) -> [bool; N] {
+        let mut found = [false; N];
+        let mut cursor = Cursor::new(&self.0, 0);
+        if cursor.kind() == Kind::Object {
+            let visit = |cursor: &mut Cursor<'_>, name: Cow<'_, str>| {
+                if let Some(index) = keys.iter().position(|wanted| *wanted == name) {
+                    found[index] = true;
+                }
+                cursor.skip();
+                Ok::<(), std::convert::Infallible>(())
+            };
+            let Ok(()) = cursor.members(visit);
+        }
+        found
+    }
+
     /// Shares a part of this value that is a value itself, as a [`pick`](Self::pick) or a cursor finds it.
     pub fn share(&self, part: &str) -> Self {
         Self(self.0.slice_ref(part))

@@ -40,7 +40,7 @@ pub(crate) enum ResultKind {
 }
 
 impl<'a> ResultLook<'a> {
-    /// One look at a result. One that is no object shows nothing and is passed on as it is.
+    /// One look at a result. One that is no object shows nothing.
     pub(crate) fn of(result: &'a RawJson) -> Self {
         let [kind, is_error, structured, meta, ttl, scope] =
             result.pick(["resultType", "isError", "structuredContent", "_meta", "ttlMs", "cacheScope"]);

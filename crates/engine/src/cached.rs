@@ -3,8 +3,17 @@
 use toolbooth_core::catalog::Discovery;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 
-/// Writes a discovery as text.
-pub fn write(discovery: &Discovery) -> RawJson {
+/// What was kept of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// What it offered.
+    pub discovery: Discovery,
+    /// Tools whose plain names were others' already. They stay with the names they were given then.
+    pub suffixed: Vec<String>,
+}
+
+/// Writes a discovery as text, with the tools that go by another name than their plain one.
+pub fn write<'a>(discovery: &Discovery, suffixed: impl Iterator<Item = &'a str>) -> RawJson {
     let size: usize = discovery.tools.iter().map(|tool| tool.as_bytes().len() + 1).sum();
     let mut writer = ObjectWriter::with_capacity(size + 1024);
     for (key, value) in [("capabilities", &discovery.capabilities), ("serverInfo", &discovery.server_info)] {
@@ -24,13 +33,19 @@ pub fn write(discovery: &Discovery) -> RawJson {
     for (key, list) in lists {
         writer.raw(key, &array(list));
     }
+    let suffixed: Vec<RawJson> = suffixed.map(RawJson::from_value).collect();
+    if !suffixed.is_empty() {
+        writer.raw("suffixed", &array(&suffixed));
+    }
     writer.finish()
 }
 
 /// Reads what `write` wrote; `None` for anything else.
-pub fn read(text: &RawJson) -> Option<Discovery> {
+pub fn read(text: &RawJson) -> Option<Kept> {
     let list = |key: &str| text.member(key).and_then(|list| list.elements().ok());
-    Some(Discovery {
+    let suffixed = list("suffixed").unwrap_or_default();
+    let suffixed = suffixed.iter().filter_map(|name| Some(name.string()?.into_owned())).collect();
+    let discovery = Discovery {
         capabilities: text.member("capabilities"),
         server_info: text.member("serverInfo"),
         instructions: text
@@ -40,7 +55,8 @@ pub fn read(text: &RawJson) -> Option<Discovery> {
         prompts: list("prompts")?,
         resources: list("resources")?,
         templates: list("templates")?,
-    })
+    };
+    Some(Kept { discovery, suffixed })
 }
 
 fn array(list: &[RawJson]) -> RawJson {
@@ -73,7 +89,11 @@ mod tests {
             resources: vec![json(r#"{"uri":"x://y"}"#)],
             templates: vec![],
         };
-        assert_eq!(read(&write(&discovery)), Some(discovery));
+        for suffixed in [vec![], vec!["a \"b\"".to_owned(), "c".to_owned()]] {
+            let kept = Kept { discovery: discovery.clone(), suffixed };
+            let written = write(&kept.discovery, kept.suffixed.iter().map(String::as_str));
+            assert_eq!(read(&written), Some(kept));
+        }
         assert_eq!(read(&json("{}")), None);
     }
 }

@@ -11,18 +11,23 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use toolbooth_core::call::{Route, Sealed};
+use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
 use toolbooth_core::manifest::Parallel;
 use toolbooth_core::names::ServerName;
 use toolbooth_upstream::connection::{Ask, Connection, Round};
+use toolbooth_upstream::process::preview;
 use toolbooth_upstream::{CallLink, PeerAnswer, UpstreamError};
+use toolbooth_wire::codes::URL_ELICITATION_REQUIRED;
 use toolbooth_wire::meta::{of_a_server, questions_of_a_server};
 use toolbooth_wire::{Era, RpcError};
 
 /// The most rounds of questions one call may take.
 const MAX_ROUNDS: usize = 10;
+/// The most addresses that a server may want opened first.
+const MAX_ADDRESSES: usize = 16;
 /// How long a person may take to answer a question.
 const MAX_QUESTION: Duration = Duration::from_secs(600);
 
@@ -101,7 +106,11 @@ impl Engine {
         for _ in 0..MAX_ROUNDS {
             let connection = pin!(server.connection(call.caller(), line.client)).await?;
             connection.follow_log_level(call.client()).await;
-            let mut ask = Ask::for_call(call, &round, progress, reading);
+            // Answers and states are of the modern era; a legacy server asks in the middle of a call.
+            let mut ask = match connection.era {
+                Era::Modern => Ask::for_call(call, &round, progress, reading),
+                Era::Legacy => Ask::for_call(call, &Round::default(), progress, reading),
+            };
             ask.client = line.client;
             if !server.entry.forward_headers.is_empty() {
                 ask.carry(&server.entry, call.caller());
@@ -140,6 +149,11 @@ impl Engine {
                         }
                     }
                 }
+                Answer::Error(error)
+                    if rounds == Rounds::Returned && error.code == URL_ELICITATION_REQUIRED =>
+                {
+                    return Ok(address_first(error, line.client, name));
+                }
                 answer => return Ok(answer),
             }
         }
@@ -161,6 +175,10 @@ impl Engine {
             PeerAnswer::Whole(Err(error)) => return Ok(Answer::Error(error)),
             PeerAnswer::Whole(Ok(result)) => result,
         };
+        if !result.is_object() {
+            let what = format!("a result that is no object: {}", preview(result.as_bytes(), 64));
+            return Err(UpstreamError::BadAnswer { server: connection.server.clone(), what });
+        }
         let look = ResultLook::of(&result);
         let (kind, facts) = (look.kind(), look.facts());
         // What only the gateway says of a call, a server does not say.
@@ -271,6 +289,40 @@ pub(crate) async fn put_questions(requests: &RawJson, link: &CallLink) -> Result
         writer.raw(&member.key, &answer);
     }
     Ok(writer.finish())
+}
+
+/// A legacy server serves a call only after its user has opened some address: a question to a modern client, which
+/// makes the call again when it is done. One that cannot open any is told of the error.
+pub(crate) fn address_first(error: RpcError, client: &ClientFacts, server: &ServerName) -> Answer {
+    let requests = if client.can_open_urls() { addresses(&error) } else { None };
+    match requests {
+        Some(requests) => {
+            Answer::InputRequired { requests: Some(requests), state: None, server: server.to_string() }
+        }
+        None => Answer::Error(error),
+    }
+}
+
+/// The addresses that an error names, as questions. The modern era knows no ids for them.
+fn addresses(error: &RpcError) -> Option<RawJson> {
+    let listed = error.data.as_ref()?.member("elicitations")?.elements().ok()?;
+    if listed.is_empty() || listed.len() > MAX_ADDRESSES {
+        return None;
+    }
+    let mut requests = ObjectWriter::default();
+    for (index, one) in listed.into_iter().enumerate() {
+        one.member("url").as_ref().and_then(RawJson::string)?;
+        let params = edit_object(&of_a_server(one), |key, _| match key {
+            "elicitationId" | "mode" => Edit::Drop,
+            _ => Edit::Keep,
+        });
+        let mode = RawJson::trusted(&b"\"url\""[..]);
+        let params = with_members(&params.ok()?, &[("mode", mode)]).ok()?;
+        let mut request = ObjectWriter::default();
+        request.text("method", "elicitation/create").raw("params", &params);
+        requests.raw(&format!("url-{}", index + 1), &request.finish());
+    }
+    Some(requests.finish())
 }
 
 fn no_provider(call: &Sealed) -> Problem {

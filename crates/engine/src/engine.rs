@@ -248,8 +248,8 @@ impl Engine {
                 }
                 Standing::Run(entry, credential) => {
                     let found = known.get(&name);
-                    if let Some((_, discovery)) = found {
-                        parts.push(Part::Cached { entry: entry.clone(), discovery: discovery.clone() });
+                    if let Some((_, kept)) = found {
+                        parts.push(Part::Cached { entry: entry.clone(), kept: kept.clone() });
                     }
                     if earlier {
                         applied.restarted.push(name.clone())
@@ -299,7 +299,7 @@ impl Engine {
         &self,
         plans: &[ServerPlan],
         before: &BTreeMap<ServerName, Managed>,
-    ) -> Result<HashMap<ServerName, (Option<Era>, toolbooth_core::catalog::Discovery)>, StoreError> {
+    ) -> Result<HashMap<ServerName, (Option<Era>, cached::Kept)>, StoreError> {
         let starts = |plan: &ServerPlan| {
             matches!(plan.standing, Standing::Run(..))
                 && !matches!(before.get(&plan.name), Some(Managed::Running { hash, .. }) if *hash == plan.hash)
@@ -313,9 +313,9 @@ impl Engine {
         for record in self.store.discoveries().await? {
             if starting.contains(&&record.server)
                 && let Ok(text) = RawJson::parse(record.payload)
-                && let Some(discovery) = cached::read(&text)
+                && let Some(kept) = cached::read(&text)
             {
-                known.insert(record.server, (Era::from_word(&record.era), discovery));
+                known.insert(record.server, (Era::from_word(&record.era), kept));
             }
         }
         Ok(known)

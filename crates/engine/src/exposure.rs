@@ -9,8 +9,9 @@ use toolbooth_core::call::{CallFault, Incoming, Misfit};
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::{ListBytes, ListKind, Tool};
 use toolbooth_core::event::{Event, EventKind};
-use toolbooth_core::exposure::{self, Choice, Dialect, Mode, Shape, Weights, choose, family, meta};
+use toolbooth_core::exposure::{self, Choice, Dialect, Mode, Output, Shape, Weights, choose, family, meta};
 use toolbooth_core::fault::{Fault, Problem};
+use toolbooth_wire::Era;
 
 /// The longest schema that an error carries; a longer one is named instead.
 const MAX_TOLD_SCHEMA: usize = 4_096;
@@ -72,8 +73,8 @@ impl Engine {
         self.offer(Part::Now).await;
     }
 
-    /// A list as this caller's client is shown it.
-    pub fn listed(&self, kind: ListKind, caller: &Caller, client: &ClientFacts) -> Arc<ListBytes> {
+    /// A list as this caller's client, which speaks this era, is shown it.
+    pub fn listed(&self, kind: ListKind, caller: &Caller, client: &ClientFacts, era: Era) -> Arc<ListBytes> {
         let catalog = self.catalog();
         if kind != ListKind::Tools {
             return catalog.list(kind, caller);
@@ -83,7 +84,11 @@ impl Engine {
         let view = catalog.view(caller);
         let Choice { mode, .. } =
             choose(&terms, &name, caller.persona_name(), || catalog.size_of(&view, caller, &terms));
-        let shape = Shape { mode, dialect: dialect_of(&name), terms: &terms };
+        let mut dialect = dialect_of(&name);
+        if era == Era::Legacy {
+            dialect.output = Output::Objects;
+        }
+        let shape = Shape { mode, dialect, terms: &terms };
         match &client.loaded {
             Some(loaded) if mode == Mode::Search => catalog.shaped_with(&view, caller, &shape, loaded),
             _ => catalog.shaped(&view, caller, &shape),

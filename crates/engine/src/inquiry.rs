@@ -1,7 +1,7 @@
 //! Requests that are no calls: prompts, resources, completions. They pass the same permission.
 
 use crate::answer::Answer;
-use crate::dispatch::{Rounds, put_questions};
+use crate::dispatch::{Rounds, address_first, put_questions};
 use crate::engine::Engine;
 use std::sync::Arc;
 use toolbooth_core::call::CallFault;
@@ -14,8 +14,8 @@ use toolbooth_core::names::ServerName;
 use toolbooth_upstream::connection::{Ask, Progress, Round};
 use toolbooth_upstream::peer::Reading;
 use toolbooth_upstream::{CallLink, UpstreamError};
-use toolbooth_wire::RpcError;
-use toolbooth_wire::codes::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use toolbooth_wire::codes::{INVALID_PARAMS, RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED};
+use toolbooth_wire::{Era, RpcError};
 
 /// A request about a prompt, a resource or a completion.
 #[derive(Debug, Clone)]
@@ -174,7 +174,10 @@ impl Engine {
             let ask = Ask {
                 tool: None,
                 method,
-                params: spread(params, &round),
+                params: match connection.era {
+                    Era::Modern => spread(params, &round),
+                    Era::Legacy => spread(params, &Round::default()),
+                },
                 client: &inquiry.client,
                 meta: &inquiry.meta,
                 progress: inquiry.progress,
@@ -192,6 +195,18 @@ impl Engine {
                         }
                         Err(error) => return Ok(Answer::Error(error)),
                     }
+                }
+                Answer::Error(error)
+                    if inquiry.rounds == Rounds::Returned && error.code == URL_ELICITATION_REQUIRED =>
+                {
+                    return Ok(address_first(error, &inquiry.client, server));
+                }
+                // One code for what is not there: the doors write it in their client's era.
+                Answer::Error(error)
+                    if (connection.era, method, error.code)
+                        == (Era::Modern, "resources/read", INVALID_PARAMS) =>
+                {
+                    return Ok(Answer::Error(RpcError { code: RESOURCE_NOT_FOUND, ..error }));
                 }
                 answer => return Ok(answer),
             }

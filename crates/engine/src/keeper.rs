@@ -6,7 +6,7 @@ use crate::clock::now_ms;
 use crate::engine::{Engine, Managed};
 use crate::exposure::SurfaceCause;
 use futures_util::future::join_all;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -27,7 +27,7 @@ pub(crate) enum Part {
     /// A server listed what it offers.
     Discovered { server: ServerName, discovery: Box<Discovery>, era: Era },
     /// What a server offered last time, until it is up.
-    Cached { entry: Arc<ServerEntry>, discovery: Discovery },
+    Cached { entry: Arc<ServerEntry>, kept: cached::Kept },
     /// What the gateway itself offers.
     Own { entry: Arc<ServerEntry>, discovery: Discovery },
     /// A server is no longer configured, or not to run.
@@ -52,7 +52,8 @@ impl Part {
     fn size(&self) -> usize {
         match self {
             Self::Discovered { discovery, .. } => discovery.tools.len(),
-            Self::Cached { discovery, .. } | Self::Own { discovery, .. } => discovery.tools.len(),
+            Self::Cached { kept, .. } => kept.discovery.tools.len(),
+            Self::Own { discovery, .. } => discovery.tools.len(),
             Self::Gone(_) | Self::Released(_) | Self::Now => 0,
             Self::Manifests(entries) => entries.len(),
             Self::Many(parts) => parts.iter().map(Self::size).sum(),
@@ -109,6 +110,8 @@ pub(crate) struct CatalogKeeper {
     engine: Weak<Engine>,
     /// What servers offer, as it was admitted.
     base: Parts,
+    /// Who goes by which name: nobody else gets it for as long as they are there.
+    owners: HashMap<Box<str>, ServerName>,
     /// What they offer by now and clients are not told yet.
     held_back: HeldBack,
     /// Why the catalog is another than before, as far as that is known.
@@ -131,6 +134,7 @@ impl CatalogKeeper {
         Self {
             engine,
             base: Parts::new(),
+            owners: HashMap::new(),
             held_back: HeldBack::default(),
             cause: SurfaceCause::Configured,
             manifests: Arc::default(),
@@ -215,19 +219,25 @@ impl CatalogKeeper {
             Part::Gone(name) => {
                 self.held_back.forget(&name);
                 self.base.remove(&name);
+                self.owners.retain(|_, owner| *owner != name);
                 self.apart.remove(&name);
             }
             Part::Released(name) => {
                 let apart = self.apart.remove(&name);
-                let part = apart.and_then(|(entry, discovery)| self.admit(&entry, &discovery, engine));
+                let part = apart.and_then(|(entry, discovery)| self.admit(&entry, &discovery, &[], engine));
                 if let Some(part) = part {
                     self.base.insert(name, Arc::new(part));
                 }
             }
             Part::Now => self.release(),
             Part::Manifests(entries) => self.manifests = entries,
-            Part::Cached { entry, discovery } | Part::Own { entry, discovery } => {
-                if let Some(part) = self.admit(&entry, &discovery, engine) {
+            Part::Cached { entry, kept: cached::Kept { discovery, suffixed } } => {
+                if let Some(part) = self.admit(&entry, &discovery, &suffixed, engine) {
+                    self.base.insert(entry.name.clone(), Arc::new(part));
+                }
+            }
+            Part::Own { entry, discovery } => {
+                if let Some(part) = self.admit(&entry, &discovery, &[], engine) {
                     self.base.insert(entry.name.clone(), Arc::new(part));
                 }
             }
@@ -237,8 +247,9 @@ impl CatalogKeeper {
                     _ => return, // It left while it was listing.
                 };
                 // What means the same leaves no trace: clients keep the text they have, also after a restart.
-                if let Some(part) = self.admit(&entry, &discovery, engine) {
-                    self.heard(part, record_of(engine, server, era, &discovery), engine);
+                if let Some(part) = self.admit(&entry, &discovery, &[], engine) {
+                    let record = record_of(engine, &part, era, &discovery);
+                    self.heard(part, record, engine);
                 }
             }
             Part::Many(parts) => parts.into_iter().for_each(|part| self.take(part, engine, waiting)),
@@ -271,34 +282,41 @@ impl CatalogKeeper {
         }
     }
 
-    /// What a server brings in, if that is anything else than what is known of it.
+    /// What a server brings in, if that is anything else than what is known of it. Its tools keep the names they have,
+    /// and those that are `suffixed` the names they had at the last run.
     fn admit(
         &mut self,
         entry: &Arc<ServerEntry>,
         discovery: &Discovery,
+        suffixed: &[String],
         engine: &Engine,
     ) -> Option<ServerCatalog> {
-        let others: Vec<&Arc<ServerCatalog>> =
-            self.base.iter().filter(|(name, _)| **name != entry.name).map(|(_, part)| part).collect();
-        let published = engine.catalog();
-        // Names of others stay theirs. The published index answers for all but the newest news.
-        let taken = |name: &str| {
-            published.exposed(name).is_some_and(|tool| {
-                tool.server.name != entry.name
-                    && others.iter().any(|part| part.entry.name == tool.server.name)
-            })
-        };
+        let taken = |name: &str| self.owners.get(name).is_some_and(|owner| *owner != entry.name);
         // Models know the gateway's own tools by their plain names.
         let own = Naming { style: NamingStyle::Bare, ..engine.options().naming };
         let naming = if entry.is_own() { &own } else { &engine.options().naming };
         let released = |tool: &Tool| engine.memory().is_released(tool);
+        let now = self.base.get(&entry.name);
+        let known = |own: &str| match now {
+            Some(now) => {
+                let at = now.tools.binary_search_by(|tool| (*tool.name).cmp(own)).ok()?; // They stand by name.
+                Some(now.tools[at].exposed.to_string())
+            }
+            None => suffixed.iter().any(|name| name == own).then(|| {
+                let server = entry.name.as_str();
+                naming.suffixed(&naming.expose(server, own), server, own)
+            }),
+        };
         // Its own tools and those of manifests are the operator's doing, not a server's.
         let most_tools = match entry.is_own() || entry.is_virtual() {
             true => MAX_TOOLS,
             false => engine.options().tools_per_server,
         };
-        let by = Admitting { naming, taken: &taken, released: &released, most_tools };
+        let by = Admitting { naming, taken: &taken, known: &known, released: &released, most_tools };
         let part = admit_by(entry, discovery, by);
+        for tool in &part.tools {
+            self.owners.entry(tool.exposed.clone()).or_insert_with(|| entry.name.clone());
+        }
         match part.quarantined.is_empty() {
             true => drop(self.apart.remove(&entry.name)),
             false => drop(self.apart.insert(entry.name.clone(), (entry.clone(), discovery.clone()))),
@@ -469,11 +487,15 @@ fn offers(kind: ListKind, part: &ServerCatalog) -> &[Offer] {
 /// What is kept of a discovery.
 fn record_of(
     engine: &Engine,
-    server: ServerName,
+    part: &ServerCatalog,
     era: Era,
     discovery: &Discovery,
 ) -> Option<DiscoveryRecord> {
+    let server = part.entry.name.clone();
     let entry_hash = engine.entry_hash(&server)?;
-    let payload = cached::write(discovery).bytes().clone();
+    let naming = &engine.options().naming;
+    let is_suffixed = |tool: &&Arc<Tool>| *tool.exposed != *naming.expose(server.as_str(), &tool.name);
+    let suffixed = part.tools.iter().filter(is_suffixed).map(|tool| &*tool.name);
+    let payload = cached::write(discovery, suffixed).bytes().clone();
     Some(DiscoveryRecord { server, entry_hash, era: era.as_str().to_owned(), saved_at_ms: now_ms(), payload })
 }

@@ -22,6 +22,8 @@ mod chaos;
 mod chat;
 #[path = "gateway/cold.rs"]
 mod cold;
+#[path = "gateway/crossing.rs"]
+mod crossing;
 #[path = "gateway/crowd.rs"]
 mod crowd;
 #[path = "gateway/dead_letters.rs"]

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
@@ -356,6 +356,17 @@ pub fn our_info() -> RawJson {
         env!("CARGO_PKG_VERSION"),
         r#""}"#
     ))
+}
+
+/// Which gateway this is, told apart from all others for as long as it runs.
+pub fn our_instance() -> &'static str {
+    static INSTANCE: OnceLock<String> = OnceLock::new();
+    INSTANCE.get_or_init(|| {
+        let mut bytes = [0_u8; 16];
+        // Without randomness all such gateways look alike: better than a loop that nobody ends.
+        let _ = getrandom::fill(&mut bytes);
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    })
 }
 
 pub(crate) fn elapsed_ms(since: Instant) -> u64 {

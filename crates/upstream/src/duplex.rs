@@ -31,6 +31,15 @@ struct Pending {
     listens: bool,
 }
 
+/// Whether a text was a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It was.
+    Yes,
+    /// It was something else, which a server should not write there.
+    No,
+}
+
 /// What all duplex transports share: who waits for which answer.
 #[derive(Debug)]
 pub struct DuplexPeer {
@@ -86,8 +95,8 @@ impl DuplexPeer {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one message from the server.
-    pub fn receive(self: &Arc<Self>, text: &Bytes) {
+    /// Takes one message from the server, and says whether it was one.
+    pub fn receive(self: &Arc<Self>, text: &Bytes) -> Taken {
         match Message::parse(text) {
             Ok(Message::Response(response)) => {
                 let waiting = response.id.as_ref().and_then(Id::as_number);
@@ -99,8 +108,12 @@ impl DuplexPeer {
             }
             Ok(Message::Notification(notification)) => self.noticed(notification),
             Ok(Message::Request(request)) => self.asked(request),
-            Err(_) => self.stray("a line that is no message"),
+            Err(_) => {
+                self.stray("a line that is no message");
+                return Taken::No;
+            }
         }
+        Taken::Yes
     }
 
     /// Fails one kind of answer that could not be read: everyone waiting is told, as the id is unknown.
@@ -174,6 +187,14 @@ impl DuplexPeer {
                 {
                     call.acknowledge();
                 }
+            }
+            ("notifications/elicitation/complete", Some(params)) => {
+                let links: Vec<CallLink> = {
+                    let waiting = self.waiting();
+                    let asked = waiting.calls.values().filter(|call| call.asking == Asking::Allowed);
+                    asked.map(|call| call.link.clone()).collect()
+                };
+                links.iter().for_each(|link| link.elicited(params.clone()));
             }
             ("notifications/resources/updated", Some(params)) => self.notice(Notice::ResourceUpdated(params)),
             (method, _) if method.ends_with("/list_changed") => {

@@ -171,6 +171,28 @@ impl UpstreamError {
     }
 }
 
+/// How sentences about a process begin.
+const OF_PROCESS: &str = "its process";
+
+/// What a server sent that is meant for a browser.
+pub(crate) const HTML_PAGE: &str = "an HTML page";
+
+/// What an HTTP status tells whoever wrote the address down.
+fn http_hint(what: &str) -> Option<&'static str> {
+    // The first status named is the server's; what follows may be its own words.
+    let (_, rest) = what.split_once("HTTP ")?;
+    let status: u16 = rest.get(..3)?.parse().ok()?;
+    Some(match status {
+        401 | 403 => "it does not take the gateway's credential: look at `auth` and `headers` of the server",
+        404 | 405 => "nothing there takes MCP messages: check the path of `url`, which is often `/mcp`",
+        300..=399 => "redirects are not followed: put the address it names into `url`",
+        _ if rest.contains(HTML_PAGE) => {
+            "that is no MCP endpoint: check the path of `url`, which is often `/mcp`"
+        }
+        _ => return None,
+    })
+}
+
 impl Fault for UpstreamError {
     fn code(&self) -> &'static str {
         match self {
@@ -209,9 +231,11 @@ impl Fault for UpstreamError {
             Self::Lost { sent: Sent::Maybe, .. } => {
                 Some("the server may have acted on the call: check before you repeat it".into())
             }
-            Self::StartFailed { server, .. } => {
-                Some(format!("`toolbooth servers logs {server}` shows what it said"))
-            }
+            Self::StartFailed { server, reason } => Some(match reason.starts_with(OF_PROCESS) {
+                true => format!("`toolbooth servers logs {server}` shows what it said"),
+                false => "the log of the server itself may tell why; the gateway tries again".into(),
+            }),
+            Self::BadAnswer { what, .. } => http_hint(what).map(str::to_owned),
             Self::StartTimeout { .. } => {
                 Some("raise `connect_timeout` of the server if it needs longer".into())
             }
@@ -228,5 +252,41 @@ impl Fault for UpstreamError {
             Self::NotStarted(problem) => problem.hint.clone(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_http_status_says_where_to_look() {
+        let cases = [
+            ("the handshake failed: HTTP 403 Forbidden and nothing else", Some("credential")),
+            ("HTTP 401 Unauthorized with HTTP 404", Some("credential")),
+            ("HTTP 404 Not Found with nothing", Some("path of `url`")),
+            ("HTTP 302 Found, a redirect to https://a/mcp/", Some("into `url`")),
+            ("HTTP 200 OK with an HTML page", Some("no MCP endpoint")),
+            ("HTTP 200 OK with hello", None),
+            ("an answer under another id", None),
+        ];
+        for (what, part) in cases {
+            let error = UpstreamError::BadAnswer { server: "s".into(), what: what.into() };
+            match (error.hint(), part) {
+                (Some(hint), Some(part)) => assert!(hint.contains(part), "{what}: {hint}"),
+                (hint, part) => assert_eq!(hint.as_deref(), part, "{what}"),
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_process_has_a_log_here() {
+        let hint = |reason: &str| {
+            UpstreamError::StartFailed { server: "s".into(), reason: reason.into() }
+                .hint()
+                .unwrap_or_default()
+        };
+        assert!(hint("its process ended (exit status: 1)").contains("servers logs s"));
+        assert!(!hint("it answered HTTP 502 Bad Gateway").contains("servers logs"));
     }
 }

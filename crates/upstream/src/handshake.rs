@@ -1,6 +1,6 @@
 //! The first words with a server: which era it speaks, and what it can do.
 
-use crate::connection::{Connection, Linked, Opened, our_info};
+use crate::connection::{Connection, Linked, Opened, our_info, our_instance};
 use crate::error::{Stage, UpstreamError};
 use crate::link::CallLink;
 use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
@@ -11,10 +11,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
+use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::UNSUPPORTED_VERSION;
 use toolbooth_wire::envelope::write_request;
-use toolbooth_wire::meta::{SERVER_INFO, Stamp};
+use toolbooth_wire::meta::{INSTANCE, SERVER_INFO, Stamp};
 use toolbooth_wire::{Era, Revision, RpcError};
 
 /// How long a process may stay silent on `server/discover` before it is taken for a legacy server.
@@ -53,6 +54,8 @@ struct Initialized<'a> {
     #[serde(borrow, rename = "serverInfo")]
     server_info: Option<&'a RawValue>,
     instructions: Option<String>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
 }
 
 /// What the server said in its first answer.
@@ -61,6 +64,8 @@ struct Introduction {
     capabilities: RawJson,
     server_info: Option<RawJson>,
     instructions: Option<String>,
+    /// Which gateway it is, if it is one of ours.
+    instance: Option<RawJson>,
 }
 
 /// Shakes hands. A server known to be legacy is not asked for more than it knows, unless it surprises.
@@ -92,7 +97,21 @@ pub(crate) async fn shake(opened: Opened, opening: &Opening) -> Result<Connectio
             },
         }
     };
+    let instance = introduction.instance.as_ref().and_then(RawJson::string);
+    if instance.as_deref() == Some(our_instance()) {
+        return Err(leads_back(&opening.server));
+    }
     Ok(connection(peer, linked, introduction, opening))
+}
+
+/// A gateway that is its own server would list its own tools under ever longer names.
+fn leads_back(server: &str) -> UpstreamError {
+    UpstreamError::NotStarted(Box::new(Problem {
+        code: "server.is-this-gateway",
+        blame: Blame::Gateway,
+        message: format!("server `{server}` leads back to this gateway"),
+        hint: Some(format!("take `{server}` out of the configuration: clients connect here, servers do not")),
+    }))
 }
 
 fn connection(
@@ -101,7 +120,7 @@ fn connection(
     introduction: Introduction,
     opening: &Opening,
 ) -> Connection {
-    let Introduction { revision, capabilities, server_info, instructions } = introduction;
+    let Introduction { revision, capabilities, server_info, instructions, instance: _ } = introduction;
     let era = revision.era();
     let may_ask = era == Era::Legacy && opening.capabilities.as_str() != "{}";
     Connection {
@@ -219,6 +238,7 @@ async fn discover(peer: &dyn Peer, opening: &Opening, linked: Linked) -> Result<
                 capabilities,
                 server_info: None,
                 instructions: None,
+                instance: None,
             });
         }
         Err(error) => return Err(Refusal::Other(error.message)),
@@ -235,6 +255,7 @@ async fn discover(peer: &dyn Peer, opening: &Opening, linked: Linked) -> Result<
         capabilities: found.capabilities.map_or_else(RawJson::empty_object, part),
         server_info: found.meta.map(part).and_then(|meta| meta.member(SERVER_INFO)),
         instructions: found.instructions,
+        instance: found.meta.map(part).and_then(|meta| meta.member(INSTANCE)),
     })
 }
 
@@ -262,6 +283,7 @@ async fn initialize(peer: &dyn Peer, opening: &Opening) -> Result<Introduction, 
         capabilities: found.capabilities.map_or_else(RawJson::empty_object, part),
         server_info: found.server_info.map(part),
         instructions: found.instructions,
+        instance: found.meta.map(part).and_then(|meta| meta.member(INSTANCE)),
     })
 }
 

@@ -30,6 +30,8 @@ pub enum LinkEvent {
     Question(Question),
     /// The server has taken a subscription on.
     Acknowledged,
+    /// What a user was sent to an address for is done: the parameters of the notification.
+    Elicited(RawJson),
 }
 
 /// A question that has been put.
@@ -267,6 +269,11 @@ impl CallLink {
                 Asked { answer: Pending::Refused(error), _open: open }
             }
         }
+    }
+
+    /// Passes on that what a user was sent to an address for is done; whoever asked knows by the id whether it was theirs.
+    pub fn elicited(&self, params: RawJson) {
+        let _ = self.shared.send(LinkEvent::Elicited(clean(params)));
     }
 
     /// Notes that the server has taken a subscription on.

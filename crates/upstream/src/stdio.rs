@@ -1,6 +1,6 @@
 //! A server that is a child process, spoken to on its standard input and output.
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, answered_id};
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken, answered_id};
 use crate::error::UpstreamError;
 use crate::peer::Notice;
 use crate::process::{Frame, Launch, LineReader, Process, StderrTail, StopPlan, preview};
@@ -46,13 +46,19 @@ pub fn open(parts: StdioParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
         return Err(UpstreamError::Unreachable { server, reason: "its pipes could not be opened".into() });
     };
     stderr.follow(server.clone(), complaints);
+    let heard = Heard { lines: LineReader::new(stdout, line_limit), tail: stderr };
     let (outgoing, queue) = mpsc::channel(OUTGOING_BACKLOG);
     let (on_close, closing) = oneshot::channel();
     let peer = DuplexPeer::new(&server, outgoing, notices, roots, on_close);
     let writer = tokio::spawn(write_all(stdin, queue));
-    let lines = LineReader::new(stdout, line_limit);
-    tokio::spawn(run(Arc::downgrade(&peer), process, lines, writer, closing));
+    tokio::spawn(run(Arc::downgrade(&peer), process, heard, writer, closing));
     Ok(peer)
+}
+
+/// What a server writes to its standard output, and where that is kept which is no message.
+struct Heard {
+    lines: LineReader<ChildStdout>,
+    tail: StderrTail,
 }
 
 /// Writes messages as lines; several waiting ones at once.
@@ -92,18 +98,18 @@ fn add_line(batch: &mut Vec<u8>, message: &[u8]) {
 async fn run(
     peer: Weak<DuplexPeer>,
     mut process: Process,
-    mut lines: LineReader<ChildStdout>,
+    mut heard: Heard,
     writer: tokio::task::JoinHandle<()>,
     closing: oneshot::Receiver<oneshot::Sender<()>>,
 ) {
     let mut confirm = None;
     let mut reason = None;
     tokio::select! {
-        () = read_all(&peer, &mut lines) => {}
+        () = read_all(&peer, &mut heard) => {}
         asked = closing => confirm = asked.ok(),
         exit = process.wait() => {
             // What it wrote last may still be in the pipe; what it left behind may hold the pipe open.
-            let _ = tokio::time::timeout(LAST_WORDS, read_all(&peer, &mut lines)).await;
+            let _ = tokio::time::timeout(LAST_WORDS, read_all(&peer, &mut heard)).await;
             reason = Some(format!("its process ended ({exit})"));
         }
     }
@@ -124,12 +130,16 @@ async fn run(
     }
 }
 
-async fn read_all(peer: &Weak<DuplexPeer>, lines: &mut LineReader<ChildStdout>) {
+async fn read_all(peer: &Weak<DuplexPeer>, heard: &mut Heard) {
     let mut told = None;
-    while let Ok(Some(frame)) = lines.next().await {
+    while let Ok(Some(frame)) = heard.lines.next().await {
         let Some(peer) = peer.upgrade() else { return };
         match frame {
-            Frame::Line(line) => peer.receive(&line),
+            Frame::Line(line) => {
+                if peer.receive(&line) == Taken::No {
+                    heard.tail.note_stray(&line);
+                }
+            }
             Frame::TooLong { limit, prefix } => {
                 let id = answered_id(&prefix);
                 // Some servers write the id last: then the end of the line tells whose answer it was.

@@ -140,6 +140,9 @@ impl Message {
         if let Some(message) = Outline::of(text).and_then(|outline| Self::outlined(text, outline)) {
             return Ok(message);
         }
+        if let Some(other) = text.trim_ascii_start().bytes().next().filter(|first| *first != b'{') {
+            return Err(Unreadable { id: None, error: no_object(text, other) });
+        }
         let fields: Fields<'_> = serde_json::from_str(text).map_err(|error| Unreadable {
             id: None,
             error: match error.classify() {
@@ -188,6 +191,21 @@ impl Message {
             _ => Err(invalid("one of `method`, `result` and `error` is needed, and only one")),
         }
     }
+}
+
+/// The error for a text that starts as no object does.
+fn no_object(text: &str, first: u8) -> RpcError {
+    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        return RpcError::new(PARSE_ERROR, format!("Parse error: {error}"));
+    }
+    let found = match first {
+        b'[' => "an array",
+        b'"' => "a string",
+        b't' | b'f' => "a boolean",
+        b'n' => "null",
+        _ => "a number",
+    };
+    RpcError::new(INVALID_REQUEST, format!("Invalid Request: a message is an object, this is {found}"))
 }
 
 impl Message {
@@ -330,6 +348,17 @@ mod tests {
         ];
         for (text, code) in cases {
             assert_eq!(parse(text).expect_err(text).error.code, code, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_told_in_our_own_words() {
+        let cases = [("7", "a number"), ("\"a\"", "a string"), (" null", "null"), ("true", "a boolean")];
+        let batch = r#"["2.0",1,"ping"]"#;
+        for (text, found) in cases.into_iter().chain([(batch, "an array")]) {
+            let error = parse(text).expect_err(text).error;
+            let expected = format!("Invalid Request: a message is an object, this is {found}");
+            assert_eq!((error.code, error.message), (INVALID_REQUEST, expected));
         }
     }
 

@@ -19,7 +19,7 @@ pub enum Head {
 }
 
 /// First members that only a finished result has. A result that asks for input starts otherwise.
-const FINISHED: [&[u8]; 5] = [b"content", b"contents", b"structuredContent", b"messages", b"isError"];
+const FINISHED: [&[u8]; 4] = [b"content", b"contents", b"messages", b"isError"];
 
 /// Looks at the first bytes of an answer.
 pub fn look(text: &[u8]) -> Head {
@@ -57,7 +57,15 @@ impl Scanner<'_> {
         let offset = self.at;
         self.expect(b'{')?;
         let (from, to) = self.string()?;
-        if FINISHED.contains(&&self.text[from..to]) { Ok(offset) } else { Err(Head::Gather) }
+        match &self.text[from..to] {
+            // Legacy clients take no other structure, and the first member cannot be left out on the way.
+            b"structuredContent" => {
+                self.expect(b':')?;
+                self.expect(b'{').map(|()| offset)
+            }
+            first if FINISHED.contains(&first) => Ok(offset),
+            _ => Err(Head::Gather),
+        }
     }
 
     fn space(&mut self) {
@@ -116,9 +124,11 @@ mod tests {
         let cases = [
             (r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#, Head::Streamable { offset: 33 }),
             (
-                r#" { "jsonrpc" : "2.0" , "id" : "x" , "result" : {"structuredContent":1}}"#,
+                r#" { "jsonrpc" : "2.0" , "id" : "x" , "result" : {"structuredContent": {}}}"#,
                 Head::Streamable { offset: 47 },
             ),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"structuredContent":[]}}"#, Head::Gather),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"structuredContent": "#, Head::More),
             (r#"{"id":1,"result":{"contents":[]},"jsonrpc":"2.0"}"#, Head::Gather),
             (r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required"}}"#, Head::Gather),
             (r#"{"jsonrpc":"2.0","id":1,"result":{"_meta":{}}}"#, Head::Gather),

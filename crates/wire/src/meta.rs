@@ -197,6 +197,9 @@ pub fn strip_modern(result: &RawJson) -> RawJson {
     .unwrap_or_else(|_| result.clone())
 }
 
+/// Where a gateway says which one it is, so that it is not made its own server.
+pub const INSTANCE: &str = "toolbooth/instance";
+
 /// By this a server may name a question of its own; a modern client answers under that name.
 pub const INPUT_KEY: &str = "toolbooth/inputKey";
 

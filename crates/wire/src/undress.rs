@@ -1,18 +1,20 @@
-//! Taking what only modern clients know out of a long result while it goes by.
+//! Taking what belongs to one era out of a long result while it goes by.
 //!
 //! A result that may be streamed starts with a member that every era knows (see `head`), so each member
 //! that goes takes the comma before it along. Nothing but `_meta` is kept back, and that only up to a bound.
+//! What a legacy server must not say is blanked, so that the result stays as long as it was said to be.
 
 use crate::meta::without_protocol_keys;
 use bytes::{Bytes, BytesMut};
 use toolbooth_core::json::RawJson;
 
-/// The longest key looked at, and the longest `_meta` rewritten; longer ones pass as they are.
+/// The longest `_meta` rewritten; a longer one passes as it is. A member with a longer key goes.
 const MAX_KEPT_BACK: usize = 256 << 10;
 
-/// A result on its way to a legacy client. Feed it the text from the result's `{` on.
+/// A result on its way to a client of the other era. Feed it the text from the result's `{` on.
 #[derive(Debug)]
 pub struct Undress {
+    way: Way,
     mode: Mode,
     depth: u32,
     string: Text,
@@ -20,6 +22,14 @@ pub struct Undress {
     kept: BytesMut,
     /// Where the value of `_meta` starts in `kept`.
     value_at: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From a modern server to a legacy client.
+    ToLegacy,
+    /// From a legacy server to a modern client.
+    ToModern,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +42,8 @@ enum Mode {
     Skip,
     /// `_meta` is being gathered.
     Meta,
+    /// The value of `structuredContent` is about to start.
+    Structure,
     /// The result is over.
     Over,
 }
@@ -63,13 +75,22 @@ fn may_end(block: &[u8; BLOCK]) -> bool {
     (seen | u8::from(block[0] == b'"')) != 0
 }
 
-impl Default for Undress {
-    fn default() -> Self {
-        Self { mode: Mode::Pass, depth: 0, string: Text::Outside, kept: BytesMut::new(), value_at: 0 }
-    }
-}
-
 impl Undress {
+    /// For a legacy client: what only modern ones know goes.
+    pub fn for_legacy() -> Self {
+        Self::new(Way::ToLegacy)
+    }
+
+    /// For a modern client: what a legacy server must not say goes, and blanks stand in its place.
+    pub fn for_modern() -> Self {
+        Self::new(Way::ToModern)
+    }
+
+    fn new(way: Way) -> Self {
+        let kept = BytesMut::new();
+        Self { way, mode: Mode::Pass, depth: 0, string: Text::Outside, kept, value_at: 0 }
+    }
+
     /// Takes the next chunk; what goes on is added to `out`.
     pub fn push(&mut self, chunk: &Bytes, out: &mut Vec<Bytes>) {
         let mut from = 0;
@@ -79,6 +100,12 @@ impl Undress {
                 break;
             }
             let byte = chunk[at];
+            if self.mode == Mode::Structure && !byte.is_ascii_whitespace() {
+                match byte {
+                    b'{' => self.let_go(out),
+                    _ => self.skip(out),
+                }
+            }
             match self.string {
                 Text::Inside | Text::Escaped => {
                     at = self.string_end(chunk, at);
@@ -149,13 +176,27 @@ impl Undress {
                 self.finish_meta(out);
             }
             // A key without a value is no JSON; what there is goes on, for the client to refuse.
-            Mode::Key => {
+            Mode::Key | Mode::Structure => {
                 self.kept.extend_from_slice(&chunk[from..at]);
                 out.push(self.kept.split().freeze());
             }
-            Mode::Pass | Mode::Skip | Mode::Over => {}
+            Mode::Skip => self.blank(at - from, out),
+            Mode::Pass | Mode::Over => {}
         }
         at
+    }
+
+    /// Leaves a member out whose key was kept back.
+    fn skip(&mut self, out: &mut Vec<Bytes>) {
+        self.blank(self.kept.len(), out);
+        self.kept.clear();
+        self.mode = Mode::Skip;
+    }
+
+    fn blank(&self, length: usize, out: &mut Vec<Bytes>) {
+        if self.way == Way::ToModern && length > 0 {
+            out.push(vec![b' '; length].into());
+        }
     }
 
     /// A key was read: does its member go?
@@ -164,15 +205,14 @@ impl Undress {
         let start = text.iter().position(|byte| *byte == b'"').unwrap_or(0);
         let end = text.iter().rposition(|byte| *byte == b'"').map_or(text.len(), |end| end + 1);
         let key: Option<String> = serde_json::from_slice(&text[start..end.max(start)]).ok();
-        match key.as_deref() {
-            Some("resultType" | "ttlMs" | "cacheScope") => {
-                self.kept.clear();
-                self.mode = Mode::Skip;
-            }
-            Some("_meta") => {
+        match (self.way, key.as_deref()) {
+            (Way::ToLegacy, Some("resultType" | "ttlMs" | "cacheScope"))
+            | (Way::ToModern, Some("resultType" | "inputRequests" | "requestState")) => self.skip(out),
+            (Way::ToLegacy, Some("_meta")) => {
                 self.value_at = self.kept.len();
                 self.mode = Mode::Meta;
             }
+            (Way::ToLegacy, Some("structuredContent")) => self.mode = Mode::Structure,
             _ => self.let_go(out),
         }
     }
@@ -201,11 +241,14 @@ impl Undress {
         }
         match self.mode {
             Mode::Pass | Mode::Over => out.push(chunk.slice(from..)),
-            Mode::Skip => {}
-            Mode::Key | Mode::Meta => {
+            Mode::Skip => self.blank(chunk.len() - from, out),
+            Mode::Key | Mode::Meta | Mode::Structure => {
                 self.kept.extend_from_slice(&chunk[from..]);
                 if self.kept.len() > MAX_KEPT_BACK {
-                    self.let_go(out);
+                    match self.mode {
+                        Mode::Meta => self.let_go(out),
+                        _ => self.skip(out),
+                    }
                 }
             }
         }
@@ -218,7 +261,10 @@ mod tests {
     use crate::meta::strip_modern;
 
     fn undressed(text: &str, size: usize) -> String {
-        let mut undress = Undress::default();
+        passed(Undress::for_legacy(), text, size)
+    }
+
+    fn passed(mut undress: Undress, text: &str, size: usize) -> String {
         let mut out = Vec::new();
         for chunk in text.as_bytes().chunks(size) {
             undress.push(&Bytes::copy_from_slice(chunk), &mut out);
@@ -261,6 +307,46 @@ mod tests {
                 for size in [7, 64, 65, 66, 130, 4096] {
                     assert_eq!(undressed(&result, size), expected, "{text} {length} {size}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn only_objects_are_structure_for_legacy_clients() {
+        for odd in ["[1,{\"a\":2}]", "\"a,b\"", "7", "null", " [ ]"] {
+            let result = format!(r#"{{"content":[],"structuredContent":{odd},"x":1}}}}"#);
+            for size in 1..result.len() {
+                assert_eq!(undressed(&result, size), r#"{"content":[],"x":1}}"#, "{odd} by {size}");
+            }
+        }
+        let even = r#"{"content":[],"structuredContent" :  {"a":[1]},"x":1}}"#;
+        for size in 1..even.len() {
+            assert_eq!(undressed(even, size), even);
+        }
+    }
+
+    #[test]
+    fn a_legacy_server_asks_no_modern_client_in_a_result() {
+        let long = " ".repeat(MAX_KEPT_BACK + 10);
+        let results = [
+            r#"{"content":[],"resultType":"input_required"}}"#.to_owned(),
+            r#"{"content":[{"resultType":1}],"resultType":"complete","requestState":"s,}","resultType":"input_required","_meta":{"io.modelcontextprotocol/a":1}}}"#.to_owned(),
+            r#"{"content":[],"\u0072esultType":"input_required","inputRequests":{"a":{"b":[1,"]"]}},"x":1.0}}"#.to_owned(),
+            format!(r#"{{"content":[],{long}"resultType":"input_required","x":2}}}}"#),
+        ];
+        for result in results {
+            let whole = RawJson::parse(result[..result.len() - 1].to_owned()).expect("JSON");
+            let expected = toolbooth_core::json::edit_object(&whole, |key, _| match key {
+                "resultType" | "inputRequests" | "requestState" => toolbooth_core::json::Edit::Drop,
+                _ => toolbooth_core::json::Edit::Keep,
+            });
+            let expected: serde_json::Value = expected.expect("an object").read().expect("JSON");
+            let sizes = if result.len() < 1000 { 1..=result.len() } else { 4096..=4097 };
+            for size in sizes {
+                let found = passed(Undress::for_modern(), &result, size);
+                assert_eq!(found.len(), result.len(), "it stays as long as it was");
+                let found: serde_json::Value = serde_json::from_str(&found[..found.len() - 1]).expect(&found);
+                assert_eq!(found, expected, "by {size}");
             }
         }
     }

@@ -1,5 +1,6 @@
 //! `toolbooth doctor`: what is wrong, and how to put it right.
 
+use super::serve::reloading;
 use super::{in_runtime, trust};
 use crate::arguments::Global;
 use crate::exit::Exit;
@@ -56,9 +57,13 @@ pub fn run(global: &Global) -> Outcome {
                 look_at_config(&mut report, &loaded);
                 look_around(&mut report, global, &sources, loaded).await?;
             }
+            Err(failure) if failure.is_misuse() => return Err(Failure::config(&failure)),
             Err(failure) => {
                 for finding in &failure.findings {
                     report.note("config", Status::Fail, finding.to_string(), finding.hint.clone());
+                }
+                if let Ok(Some(reach)) = Reach::running(global).await {
+                    look_at_gateway(&mut report, &reach, None).await;
                 }
             }
         }
@@ -84,16 +89,13 @@ fn look_at_config(report: &mut Report, loaded: &Loaded) {
         report.note("config", status, finding.to_string(), finding.hint.clone());
     }
     let waiting = trust::pending(loaded);
-    if !waiting.is_empty() {
-        let mut names: Vec<&str> = waiting.iter().map(|one| one.name.unwrap_or("settings")).collect();
-        names.dedup();
-        let message = format!("waiting for your trust: {}", names.join(", "));
-        report.note(
-            "trust",
-            Status::Warn,
-            message,
-            Some("`toolbooth trust` shows them and lets them run".into()),
-        );
+    for one in waiting {
+        let what = match one.name {
+            Some(name) => format!("{name} waits for your trust; it would run with"),
+            None => format!("the settings of {} wait for your trust:", render::path(one.file)),
+        };
+        let fix = "`toolbooth trust` shows it and asks you";
+        report.note("trust", Status::Warn, format!("{what} {}", one.sentence()), Some(fix.into()));
     }
 }
 
@@ -112,7 +114,7 @@ async fn look_around(
     };
     let reach = match running {
         Some(reach) => {
-            look_at_gateway(report, &reach, &loaded).await;
+            look_at_gateway(report, &reach, Some(&loaded)).await;
             reach
         }
         None => {
@@ -183,7 +185,7 @@ fn look_at_manifests(report: &mut Report, manifests: &Value) {
     }
 }
 
-async fn look_at_gateway(report: &mut Report, reach: &Reach, loaded: &Loaded) {
+async fn look_at_gateway(report: &mut Report, reach: &Reach, loaded: Option<&Loaded>) {
     let Reach::Running(remote) = reach else { return };
     let version = match reach.get("/health").await {
         Ok(health) => health["version"].as_str().unwrap_or("of an unknown version").to_owned(),
@@ -191,12 +193,41 @@ async fn look_at_gateway(report: &mut Report, reach: &Reach, loaded: &Loaded) {
             return report.note("gateway", Status::Fail, failure.trouble.message, failure.trouble.hint);
         }
     };
-    let presence = Presence::find(&loaded.settings.data_dir).filter(|found| found.url == remote.url);
+    let presence = loaded.and_then(|loaded| Presence::find(&loaded.settings.data_dir));
+    let presence = presence.filter(|found| found.url == remote.url);
     let pid = presence.map(|found| format!(" (process {})", found.pid)).unwrap_or_default();
     report.note("gateway", Status::Ok, format!("running at {}{pid}", remote.url), None);
+    look_at_its_config(report, &reach.get("/ready").await.unwrap_or_default()["config"], loaded);
     if version != env!("CARGO_PKG_VERSION") {
         let message = format!("the gateway is {version}, this command is {}", env!("CARGO_PKG_VERSION"));
         report.note("gateway", Status::Warn, message, Some("restart the gateway".into()));
+    }
+}
+
+/// What the running gateway goes by, which need not be what stands here.
+fn look_at_its_config(report: &mut Report, config: &Value, loaded: Option<&Loaded>) {
+    let Some(files) = config["files"].as_array() else { return };
+    let theirs: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
+    let mut ours = loaded.map(reloading::read_files).unwrap_or_default();
+    ours.sort_unstable();
+    let mut sorted = theirs.clone();
+    sorted.sort_unstable();
+    if loaded.is_some() && sorted != ours {
+        let named: Vec<String> = theirs.iter().map(|file| render::path(file.as_ref())).collect();
+        let message = match named.is_empty() {
+            true => "the gateway goes by no file, unlike this command".to_owned(),
+            false => format!("the gateway goes by other files than this command: {}", named.join(", ")),
+        };
+        let fix = "run the command where the gateway was started, or start the gateway here";
+        report.note("gateway", Status::Warn, message, Some(fix.into()));
+    }
+    if let Some(why) = config["reload_error"]["message"].as_str() {
+        let message = format!(
+            "the gateway could not read its configuration again, the last good one is in force: {why}"
+        );
+        let hint = config["reload_error"]["hint"].as_str().map(str::to_owned);
+        let fix = hint.or_else(|| Some("put it right; the gateway reads it again by itself".into()));
+        report.note("gateway", Status::Fail, message, fix);
     }
 }
 
@@ -255,8 +286,7 @@ fn look_at_server(report: &mut Report, server: &Value) {
         "config_error" | "needs_trust" => {}
         "needs_auth" => report.note("server", Status::Fail, format!("{name}: {reason}"), hint),
         "connecting" => {
-            let fix = Some(format!("`toolbooth servers logs {name}` shows what it says"));
-            report.note("server", Status::Warn, format!("{name}: still connecting"), fix);
+            report.note("server", Status::Warn, format!("{name}: still connecting"), Some(heard_at(server)));
         }
         "disconnected" => report.note(
             "server",
@@ -265,7 +295,7 @@ fn look_at_server(report: &mut Report, server: &Value) {
             Some(format!("`toolbooth servers connect {name}`")),
         ),
         _ => {
-            let fix = hint.or_else(|| Some(format!("`toolbooth servers logs {name}` shows what it says")));
+            let fix = hint.or_else(|| Some(heard_at(server)));
             report.note("server", Status::Fail, format!("{name}: {reason}"), fix);
         }
     }
@@ -293,6 +323,19 @@ fn look_at_server(report: &mut Report, server: &Value) {
         }
         let message = format!("{name}: {} `{}` is set aside: {}", word("kind"), word("name"), word("reason"));
         report.note("server", Status::Warn, message, None);
+    }
+}
+
+/// Where a server that does not do well says why; only a process says it here.
+fn heard_at(server: &Value) -> String {
+    match server["transport"].as_str() {
+        Some("http" | "sse" | "ws") => {
+            "check its `url`; the log of the server itself may tell more".to_owned()
+        }
+        _ => format!(
+            "`toolbooth servers logs {}` shows what it says",
+            server["name"].as_str().unwrap_or_default()
+        ),
     }
 }
 

@@ -18,6 +18,9 @@ pub struct ExplainArguments {
     code: Option<String>,
 }
 
+/// The fewest letters of a code's last part by which another is guessed.
+const SHORTEST_GUESS: usize = 6;
+
 struct Page {
     code: &'static str,
     text: &'static str,
@@ -39,7 +42,12 @@ pub fn run(global: &Global, what: &ExplainArguments) -> Outcome {
         let known: Vec<&str> = pages().map(|page| page.code).collect();
         let near = nearest(code, known.iter().copied());
         let near = near.or_else(|| {
-            let word = nearest(last_part(code), known.iter().copied().map(last_part))?;
+            let last = last_part(code);
+            let word = nearest(last, known.iter().copied().map(last_part))?;
+            // With a few letters, everything is near to something.
+            if word != last && last.len() < SHORTEST_GUESS {
+                return None;
+            }
             known.iter().copied().find(|known| last_part(known) == word)
         });
         let hint = near.map_or_else(

@@ -1,10 +1,11 @@
 //! `toolbooth servers`: how the servers do, and what can be done about it.
 
-use super::in_runtime;
 use super::servers_login::{self, LoginArguments};
+use super::{in_runtime, trust};
 use crate::arguments::Global;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::gateway;
 use crate::own::{Wanted, not_running};
 use crate::reach::{Reach, read};
 use crate::remote::segment;
@@ -200,8 +201,32 @@ fn trouble_of(server: &Value, paint: Paint) -> String {
 
 async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
     reach.connect(Wanted::One(name)).await;
-    let server = one(reach, name).await?;
+    let mut server = one(reach, name).await?;
+    if server["state"] != "needs_trust" {
+        print_server(&server, global);
+        return Ok(Exit::Ok);
+    }
+    // Trust is given to what stands in the files here, whoever runs it.
+    let here = match reach {
+        Reach::Own(_) => None,
+        // One elsewhere has files of its own.
+        Reach::Running(_) if global.url.is_some() => None,
+        Reach::Running(_) => gateway::load(global).ok().map(|(_, loaded)| loaded),
+    };
+    let loaded = match reach {
+        Reach::Own(own) => Some(&own.loaded),
+        Reach::Running(_) => here.as_ref(),
+    };
+    let pending = loaded.map(trust::pending).unwrap_or_default();
+    let pending = pending.iter().find(|one| one.name == Some(name));
+    if let Some(pending) = pending {
+        server["would_run"] = pending.json();
+    }
     print_server(&server, global);
+    if let Some(pending) = pending.filter(|_| !global.json) {
+        let file = render::path(pending.file);
+        render::print(&format!("  would run, by {file}\n{}", pending.drawn(Paint::stdout())));
+    }
     Ok(Exit::Ok)
 }
 
@@ -255,6 +280,7 @@ pub fn print_server(server: &Value, global: &Global) {
             }),
         ),
         ("hint", text("hint")),
+        ("noise", noise(server)),
         (
             "next try",
             server["retry_in_seconds"]
@@ -276,6 +302,16 @@ pub fn print_server(server: &Value, global: &Global) {
         }
     }
     render::print(&out);
+}
+
+/// What a server wrote where only messages may stand.
+fn noise(server: &Value) -> Option<String> {
+    let count = usize::try_from(server["stray_lines"].as_u64()?).unwrap_or(usize::MAX);
+    let name = line(server["name"].as_str()?);
+    let lines = render::count(count, "line");
+    Some(format!(
+        "{lines} on standard output that are no messages; `toolbooth servers logs {name}` shows them"
+    ))
 }
 
 fn offers(server: &Value) -> Option<String> {

@@ -22,6 +22,9 @@ use toolbooth_core::fault::Problem;
 pub struct TrustArguments {
     /// A project folder, or one file of it; without it, this folder.
     path: Option<PathBuf>,
+    /// Trust without being asked.
+    #[arg(long, conflicts_with = "forget")]
+    yes: bool,
     /// Take trust back from these files instead.
     #[arg(long)]
     forget: bool,
@@ -68,16 +71,54 @@ pub fn describe(pending: &[Pending<'_>], paint: Paint) -> String {
         }
         let what = one.name.map_or_else(|| "settings".to_owned(), |name| format!("server {}", line(name)));
         text.push_str(&format!("  {}\n", paint.tone(Tone::Strong, &what)));
-        match one.changed {
-            Some(changes) => changes.iter().for_each(|change| text.push_str(&difference(change, paint))),
-            None => text.push_str(&fields(one.preview)),
-        }
+        text.push_str(&one.drawn(paint));
     }
     text
 }
 
-/// What would run or be called, the most telling first.
-fn fields(preview: &Preview) -> String {
+impl Pending<'_> {
+    /// What would run, or how that differs from what was agreed to.
+    pub fn drawn(&self, paint: Paint) -> String {
+        match self.changed {
+            Some(changes) => changes.iter().map(|change| difference(change, paint)).collect(),
+            None => fields(self.preview),
+        }
+    }
+
+    /// The same on one line.
+    pub fn sentence(&self) -> String {
+        let parts: Vec<String> = match self.changed {
+            Some(changes) => changes
+                .iter()
+                .map(|Change { field, before, after }| {
+                    let side =
+                        |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".into(), line);
+                    format!("{} {} instead of {}", line(field), side(after), side(before))
+                })
+                .collect(),
+            None => ordered(self.preview)
+                .iter()
+                .map(|(field, value)| format!("{} {}", line(field), line(value)))
+                .collect(),
+        };
+        let said = parts.join(", ");
+        match said.char_indices().nth(MAX_SENTENCE) {
+            Some((end, _)) => format!("{}…", &said[..end]),
+            None => said,
+        }
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        json!({ "server": self.name, "file": self.file, "fields": self.preview.fields, "changes": self.changed })
+    }
+}
+
+/// The most characters that one line says of one thing.
+const MAX_SENTENCE: usize = 400;
+
+/// The fields of a preview, the most telling first.
+fn ordered(preview: &Preview) -> Vec<(&String, &String)> {
     const ORDER: [&str; 5] = ["command", "args", "cwd", "url", "env"];
     let rank = |field: &str| {
         let first = field.split('.').next().unwrap_or(field);
@@ -85,6 +126,12 @@ fn fields(preview: &Preview) -> String {
     };
     let mut fields: Vec<(&String, &String)> = preview.fields.iter().collect();
     fields.sort_by_key(|(field, _)| rank(field));
+    fields
+}
+
+/// What would run or be called.
+fn fields(preview: &Preview) -> String {
+    let fields = ordered(preview);
     let width = fields.iter().map(|(field, _)| field.chars().count()).max().unwrap_or(0).min(40);
     fields.iter().map(|(field, value)| format!("    {:<width$}  {}\n", line(field), line(value))).collect()
 }
@@ -109,27 +156,48 @@ pub fn agree(sources: &mut Sources, loaded: &Loaded, under: Option<&Path>) -> Re
 }
 
 fn save(book: &TrustBook, loaded: &Loaded) -> Result<(), Failure> {
-    book.save(&loaded.settings.data_dir).map_err(|error| Failure::failed(Problem::of(&error)))
+    // Not the data directory in force: a project file may have a say in that, and is only read with the book.
+    book.save(&loaded.trust_dir).map_err(|error| Failure::failed(Problem::of(&error)))
 }
 
 /// Asks a person at the terminal about everything that waits; no terminal, no question, no trust.
 pub fn ask(sources: &mut Sources, loaded: &Loaded) -> Result<usize, Failure> {
     let waiting = pending(loaded);
-    if waiting.is_empty() || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+    if waiting.is_empty() || !is_attended() {
         return Ok(0);
     }
-    render::print(
-        "This folder brings servers that you have not agreed to yet. They would run with your rights.\n\n",
-    );
-    render::print(&describe(&waiting, Paint::stdout()));
-    render::print("\nTrust them? [y/N] ");
-    let mut answer = String::new();
-    let _ = std::io::stdin().lock().read_line(&mut answer);
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+    if says_yes(&waiting) {
         return agree(sources, loaded, None);
     }
     render::print("They stay listed and do not run. `toolbooth trust` changes that.\n\n");
     Ok(0)
+}
+
+fn is_attended() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+/// Shows a person what would be trusted, and asks; anything but a yes is a no.
+fn says_yes(waiting: &[Pending<'_>]) -> bool {
+    render::print(
+        "This folder brings servers that you have not agreed to yet. They would run with your rights.\n\n",
+    );
+    render::print(&describe(waiting, Paint::stdout()));
+    render::print("\nTrust them? [y/N] ");
+    let mut answer = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+/// Nobody sits there to agree: what would be trusted is shown all the same.
+fn unattended(global: &Global, waiting: &[Pending<'_>]) -> Failure {
+    if !global.json {
+        let shown = describe(waiting, Paint::stdout());
+        render::print(&format!("Not trusted yet:\n\n{shown}"));
+    }
+    let names: Vec<String> = waiting.iter().map(|one| line(one.name.unwrap_or("settings"))).collect();
+    let message = format!("nobody is at a terminal to agree to {}", names.join(", "));
+    Failure::misuse("trust.unattended", message, Some("look at it, then run `toolbooth trust --yes`"))
 }
 
 /// Runs `toolbooth trust`.
@@ -154,17 +222,27 @@ pub fn run(global: &Global, what: &TrustArguments) -> Outcome {
     if what.forget {
         return forget(global, &sources, &loaded, under.as_deref());
     }
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let below = under.as_deref().map(whole);
     let wanted: Vec<Pending<'_>> = pending(&loaded)
         .into_iter()
-        .filter(|one| under.as_ref().is_none_or(|under| one.file.starts_with(under)))
+        .filter(|one| below.as_ref().is_none_or(|below| whole(one.file).starts_with(below)))
         .collect();
-    agree(&mut sources, &loaded, under.as_deref())?;
-    let reloaded = if wanted.is_empty() { None } else { tell_gateway(global)? };
+    let asked = !wanted.is_empty() && !what.yes;
+    if asked && (global.json || !is_attended()) {
+        return Err(unattended(global, &wanted));
+    }
+    if asked && !says_yes(&wanted) {
+        render::print("Nothing was trusted.\n");
+        return Ok(Exit::Failed);
+    }
+    let reloaded = match wanted.is_empty() {
+        true => None,
+        false => tell_gateway(global, || agree(&mut sources, &loaded, under.as_deref()))?,
+    };
     if global.json {
-        let trusted = wanted
-            .iter()
-            .map(|one| json!({ "server": one.name, "file": one.file, "fields": one.preview.fields }));
-        render::print_json(&json!({ "trusted": trusted.collect::<Vec<_>>(), "reloaded": reloaded }));
+        let trusted: Vec<Value> = wanted.iter().map(Pending::json).collect();
+        render::print_json(&json!({ "trusted": trusted, "reloaded": reloaded }));
         return Ok(Exit::Ok);
     }
     if wanted.is_empty() {
@@ -174,7 +252,10 @@ pub fn run(global: &Global, what: &TrustArguments) -> Outcome {
         ));
         return Ok(Exit::Ok);
     }
-    render::print(&format!("Trusted from now on, as it stands:\n\n{}", describe(&wanted, Paint::stdout())));
+    render::print(&match asked {
+        true => "Trusted from now on, as it stands.\n".to_owned(),
+        false => format!("Trusted from now on, as it stands:\n\n{}", describe(&wanted, Paint::stdout())),
+    });
     if let Some(report) = &reloaded {
         render::print(&format!(
             "\nThe running gateway has read its configuration again.\n{}",
@@ -190,8 +271,7 @@ fn forget(global: &Global, sources: &Sources, loaded: &Loaded, under: Option<&Pa
     let files: Vec<&PathBuf> =
         loaded.files.iter().filter(|file| file.starts_with(here)).filter(|file| book.forget(file)).collect();
     if !files.is_empty() {
-        save(&book, loaded)?;
-        tell_gateway(global)?;
+        tell_gateway(global, || save(&book, loaded))?;
     }
     if global.json {
         render::print_json(&json!({ "forgotten": files }));
@@ -209,11 +289,17 @@ fn forget(global: &Global, sources: &Sources, loaded: &Loaded, under: Option<&Pa
     Ok(Exit::Ok)
 }
 
-/// A gateway that runs here learns of it at once; what it did.
-fn tell_gateway(global: &Global) -> Result<Option<Value>, Failure> {
+/// A gateway that runs here learns of it at once; what it did. It is looked for first: a folder that becomes
+/// trusted, or no longer is, may name another place for state.
+fn tell_gateway<T>(
+    global: &Global,
+    change: impl FnOnce() -> Result<T, Failure>,
+) -> Result<Option<Value>, Failure> {
     let mut report = None;
     in_runtime(async {
-        if let Some(reach) = Reach::running(global).await? {
+        let running = Reach::running(global).await?;
+        change()?;
+        if let Some(reach) = running {
             report = Some(reload::ask(&reach).await?);
         }
         Ok(Exit::Ok)

@@ -187,6 +187,16 @@ fn slips_on_the_command_line_are_explained() {
     "#]],
     );
     world.check(
+        "explain nope",
+        expect![[r#"
+        --- on standard error
+        error[usage.code]: there is no fault code `nope`
+
+        hint: `toolbooth explain` lists all
+        --- exit 2
+    "#]],
+    );
+    world.check(
         "explain server.comand-not-found",
         expect![[r#"
         --- on standard error

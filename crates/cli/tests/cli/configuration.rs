@@ -361,3 +361,83 @@ fn a_server_that_fails_is_quoted() {
     assert!(world.screen("servers logs crash").starts_with("No module named mcp\n"));
     world.assert_nothing_runs();
 }
+
+#[test]
+fn a_mistake_on_the_command_line_stops_every_command() {
+    let world = World::with_server();
+    world.check(
+        "tools list --set foo=bar",
+        expect![[r#"
+        --- on standard error
+        error[config.unknown-key]: unknown key `foo`
+         --> `foo` on the command line
+        --- exit 2
+    "#]],
+    );
+    world.check(
+        "serve --set naming.style=zz",
+        expect![[r#"
+            --- on standard error
+            error[config.unknown-word]: `naming.style`: `zz` is not understood here
+             --> `naming.style` on the command line
+            hint: known here: `server_tool`, `mcp_server_tool`, `mcp.server.tool`, `tool`
+            --- exit 2
+        "#]],
+    );
+    world.check(
+        "doctor --set retry.attempts=99",
+        expect![[r#"
+        --- on standard error
+        error[config.out-of-range]: `retry.attempts` is from 1 to 20, not 99
+         --> `retry.attempts` on the command line
+        --- exit 2
+    "#]],
+    );
+}
+
+#[test]
+fn variables_stand_for_arguments_of_every_command() {
+    let world = World::new(&[(
+        "elsewhere/a.toml",
+        "[servers.sh]\ncommand = \"/bin/sh\"\nargs = [\"SERVER\"]\n[personas.narrow]\nallowed_tools = [\"sh_nothing\"]\n",
+    )]);
+    let run = |line: &str, variables: &[(&str, &str)]| {
+        let mut command = world.command(&crate::world::words(line));
+        for (name, value) in variables {
+            command.env(name, value.replace('~', world.path("").to_str().unwrap()));
+        }
+        world.shown(&command.output().unwrap())
+    };
+    let file = ("TOOLBOOTH_CONFIG", "~/elsewhere/a.toml");
+    assert!(run("tools list", &[file]).contains("sh_probe"));
+    assert!(!run("tools list", &[file, ("TOOLBOOTH_PERSONA", "narrow")]).contains("sh_probe"));
+    assert!(run("tools list --config ~/none.toml", &[file]).contains("config.no-file"));
+    assert!(run("config check", &[file, ("TOOLBOOTH_JSON", "1")]).starts_with('{'));
+    assert!(run("config check", &[file, ("TOOLBOOTH_JSON", "0")]).starts_with("All is well: 1 server"));
+    assert!(
+        run("config check", &[("TOOLBOOTH_CONFIG", ""), ("TOOLBOOTH_JSON", "")])
+            .starts_with("No configuration")
+    );
+    assert!(run("config check", &[("TOOLBOOTH_CONFIG_DIR", "~/gone")]).contains("config.no-folder"));
+    assert!(run("config check", &[("TOOLBOOTH_DEMO", "1")]).contains("`TOOLBOOTH_DEMO` is not a setting"));
+}
+
+#[test]
+fn a_place_for_state_that_cannot_be_is_found_before_the_start() {
+    let world = World::new(&[(".config/toolbooth/toolbooth.toml", "[store]\nurl = \"mysql://x\"\n")]);
+    world.check(
+        "config check",
+        expect![[r#"
+        error[store.bad-url]: `store.url` begins with neither `sqlite:` nor `memory:`
+         --> ~/.config/toolbooth/toolbooth.toml:2:7
+          |
+        2 | url = "mysql://x"
+          |       ^^^^^^^^^^^
+        hint: write `sqlite:PATH` for a file, or `memory:` to keep nothing
+
+        1 error in 1 file.
+        --- exit 1
+    "#]],
+    );
+    assert_eq!(world.run("serve").status.code(), Some(2));
+}

@@ -216,6 +216,10 @@ fn help_is_short() {
               --token TOKEN            The token for --url; others can see it there,
               TOOLBOOTH_TOKEN they cannot
 
+            Variables do the same: TOOLBOOTH_CONFIG, _CONFIG_DIR, _CONFIG_OVERRIDES,
+            _MCP_CONFIG, _LLM_CONFIG, _PERSONA, _JSON and _URL; and TOOLBOOTH_NAMING_STYLE
+            sets `naming.style`, as with every setting.
+
             Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 refused, 4 held, 5
             gateway unreachable.
         "#]],
@@ -313,7 +317,7 @@ fn programs_get_json_of_a_stable_shape() {
         ("call demo_echo text=x --json", "/result", "content isError"),
         ("doctor --json", "", "ok checks"),
         ("doctor --json", "/checks/0", "area status message fix"),
-        ("config check --json", "", "errors warnings findings files servers"),
+        ("config check --json", "", "errors warnings findings files servers needs_trust"),
         ("config explain listen --json", "", "key value origin over notes"),
         ("config import --json", "", "clients"),
         ("connect cursor --dry-run --json", "", "client file entry changed written"),

@@ -13,14 +13,14 @@ fn the_greeting_says_how_to_connect() {
           MCP endpoint  http://127.0.0.1:PORT/mcp
 
         Connect a client:
-          toolbooth connect claude-code       or cursor, vscode, codex, claude-desktop
+          /bin/toolbooth connect claude-code       or cursor, vscode, codex, claude-desktop
           claude mcp add --transport http toolbooth http://127.0.0.1:PORT/mcp
           {"mcpServers": {"toolbooth": {"url": "http://127.0.0.1:PORT/mcp"}}}
-          {"mcpServers": {"toolbooth": {"command": "toolbooth", "args": ["stdio"]}}}
+          {"mcpServers": {"toolbooth": {"command": "/bin/toolbooth", "args": ["stdio"]}}}
 
         No servers are configured yet, so the bundled ones are shown: demo, files, identity, planner.
         Put yours into .mcp.json here, or into ~/.config/toolbooth/toolbooth.toml.
-        `toolbooth servers` shows how they do, `toolbooth tools list` what they offer.
+        `/bin/toolbooth servers` shows how they do, `/bin/toolbooth tools list` what they offer.
     "#]]
     .assert_eq(&gateway.greeting);
     world.check(
@@ -49,13 +49,13 @@ fn commands_use_the_gateway_that_runs() {
           MCP endpoint  http://127.0.0.1:PORT/mcp
 
         Connect a client:
-          toolbooth connect claude-code       or cursor, vscode, codex, claude-desktop
+          /bin/toolbooth connect claude-code       or cursor, vscode, codex, claude-desktop
           claude mcp add --transport http toolbooth http://127.0.0.1:PORT/mcp
           {"mcpServers": {"toolbooth": {"url": "http://127.0.0.1:PORT/mcp"}}}
-          {"mcpServers": {"toolbooth": {"command": "toolbooth", "args": ["stdio"]}}}
+          {"mcpServers": {"toolbooth": {"command": "/bin/toolbooth", "args": ["stdio"]}}}
 
         1 server: sh
-        `toolbooth servers` shows how they do, `toolbooth tools list` what they offer.
+        `/bin/toolbooth servers` shows how they do, `/bin/toolbooth tools list` what they offer.
     "#]]
     .assert_eq(&gateway.greeting);
     world.check(
@@ -216,4 +216,173 @@ fn files_that_are_named_count_even_if_a_gateway_runs_on_others() {
             No gateway was asked: servers were started for this answer and stopped again.
         "#]],
     );
+}
+
+#[test]
+fn the_doctor_looks_at_what_the_gateway_goes_by() {
+    let world = World::with_server();
+    let file = ".config/toolbooth/mcp.json";
+    let good = world.read(file);
+    let gateway = world.serve();
+    let told = |line: &str| {
+        let screen = world.screen(line);
+        screen
+            .lines()
+            .filter(|line| line.contains("gateway"))
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
+    expect![[r#"
+        ok    gateway  running at http://127.0.0.1:PORT (process PID)
+    "#]]
+    .assert_eq(&told("doctor"));
+    // An edit that breaks the file leaves the last good configuration in force, and the doctor says so.
+    world.write(file, "{\"mcpServers\": ");
+    let started = std::time::Instant::now();
+    while !world.screen("doctor").contains("could not read its configuration again") {
+        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{}", world.screen("doctor"));
+    }
+    expect![[r#"
+        FAIL  config   ~/.config/toolbooth/mcp.json:1:14: this is not JSON: the text
+                       ends where a value should be
+        ok    gateway  running at http://127.0.0.1:PORT
+        FAIL  gateway  the gateway could not read its configuration again, the last good
+                       one is in force: ~/.config/toolbooth/mcp.json:1:14: this is not
+                       JSON: the text ends where a value should be
+                       fix: put it right; the gateway reads it again by itself
+
+        2 things to put right.
+        --- exit 1
+    "#]]
+    .assert_eq(&world.screen("doctor"));
+    world.write(file, &good);
+    let started = std::time::Instant::now();
+    while world.screen("doctor").contains("could not read its configuration again") {
+        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{}", world.screen("doctor"));
+    }
+    // Asked from another folder, the command reads other files than the gateway.
+    std::fs::create_dir_all(world.path("other")).unwrap();
+    world.write("other/toolbooth.toml", "[naming]\nstyle = \"tool\"\n");
+    let mut command = world.command(&crate::world::words("doctor"));
+    let shown = world.shown(&command.current_dir(world.path("other")).output().unwrap());
+    assert!(shown.contains("goes by other files"), "{shown}");
+    drop(gateway);
+}
+
+#[test]
+fn the_greeting_can_be_copied() {
+    let world = World::new(&[("own.toml", "[servers.sh]\ncommand = \"/bin/sh\"\nargs = [\"SERVER\"]\n")]);
+    let gateway = world.serve_with("--config ../own.toml --data-dir state");
+    expect![[r#"
+        Toolbooth 0.1.0 is listening on http://127.0.0.1:PORT
+
+          MCP endpoint  http://127.0.0.1:PORT/mcp
+
+        Connect a client:
+          /bin/toolbooth --config ~/work/../own.toml --data-dir ~/work/state connect claude-code       or cursor, vscode, codex, claude-desktop
+          claude mcp add --transport http toolbooth http://127.0.0.1:PORT/mcp
+          {"mcpServers": {"toolbooth": {"url": "http://127.0.0.1:PORT/mcp"}}}
+          {"mcpServers": {"toolbooth": {"command": "/bin/toolbooth", "args": ["--config", "~/work/../own.toml", "--data-dir", "~/work/state", "stdio"]}}}
+
+        1 server: sh
+        `/bin/toolbooth --config ~/work/../own.toml --data-dir ~/work/state servers` shows how they do, `/bin/toolbooth --config ~/work/../own.toml --data-dir ~/work/state tools list` what they offer.
+    "#]].assert_eq(&gateway.greeting);
+}
+
+#[test]
+fn what_a_server_prints_by_mistake_is_shown() {
+    let world = World::new(&[(
+        ".config/toolbooth/mcp.json",
+        r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["-c", "echo Listening on 8080; printf '\\033[1mbold\\n'; exec /bin/sh SERVER"]}}}"#,
+    )]);
+    let screen = world.screen("servers show sh");
+    let noise: Vec<&str> = screen.lines().filter(|line| line.contains("noise")).collect();
+    expect!["  noise      2 lines on standard output that are no messages;"].assert_eq(&noise.join("\n"));
+    let logs = world.screen("servers logs sh");
+    for line in [
+        "(standard output, no message) Listening on 8080\n",
+        "(standard output, no message) \\x1b[1mbold\n",
+        "up and",
+    ] {
+        assert!(logs.contains(line), "{line:?} in {logs}");
+    }
+}
+
+#[test]
+fn an_address_that_is_no_mcp_endpoint_is_explained() {
+    use std::io::{Read, Write};
+    let cases = [
+        ("forbidden", "403 Forbidden", "", ""),
+        ("lost", "404 Not Found", "", "<!DOCTYPE html><p>Not here</p>"),
+        ("moved", "307 Temporary Redirect", "Location: https://elsewhere.example/mcp?token=hunter2\r\n", ""),
+        ("page", "200 OK", "Content-Type: text/html\r\n", "<!DOCTYPE html><title>Welcome</title>"),
+        ("down", "502 Bad Gateway", "", "oh"),
+    ];
+    for (name, status, headers, body) in cases {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let answer = format!(
+            "HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        std::thread::spawn(move || {
+            for stream in listener.incoming().take(64) {
+                let Ok(mut stream) = stream else { return };
+                let mut heard = [0; 8192];
+                let _ = stream.read(&mut heard);
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        let config = format!(r#"{{"mcpServers": {{"{name}": {{"url": "http://127.0.0.1:{port}/x"}}}}}}"#);
+        let world = World::new(&[(".config/toolbooth/mcp.json", &config)]);
+        let expected = match name {
+            "forbidden" => expect![[r#"
+                forbidden: error
+                  transport  http
+                  where      http://127.0.0.1:PORT/x
+                  reason     server `forbidden` answered with something that is no MCP message:
+                             the handshake failed: HTTP 403 Forbidden and nothing else
+                             [server.bad-answer]
+                  hint       it does not take the gateway's credential: look at `auth` and
+                             `headers` of the server
+            "#]],
+            "lost" => expect![[r#"
+                lost: error
+                  transport  http
+                  where      http://127.0.0.1:PORT/x
+                  reason     server `lost` answered with something that is no MCP message: the
+                             handshake failed: HTTP 404 Not Found with an HTML page
+                             [server.bad-answer]
+                  hint       nothing there takes MCP messages: check the path of `url`, which is
+                             often `/mcp`
+            "#]],
+            "moved" => expect![[r#"
+                moved: error
+                  transport  http
+                  where      http://127.0.0.1:PORT/x
+                  reason     server `moved` answered with something that is no MCP message: the
+                             handshake failed: HTTP 307 Temporary Redirect, a redirect to
+                             https://elsewhere.example/mcp [server.bad-answer]
+                  hint       redirects are not followed: put the address it names into `url`
+            "#]],
+            "page" => expect![[r#"
+                page: error
+                  transport  http
+                  where      http://127.0.0.1:PORT/x
+                  reason     server `page` answered with something that is no MCP message: the
+                             handshake failed: HTTP 200 OK with an HTML page [server.bad-answer]
+                  hint       that is no MCP endpoint: check the path of `url`, which is often
+                             `/mcp`
+            "#]],
+            _ => expect![[r#"
+                down: error
+                  transport  http
+                  where      http://127.0.0.1:PORT/x
+                  reason     server `down` failed during start-up: it answered HTTP 502 Bad
+                             Gateway [server.start-failed]
+                  hint       the log of the server itself may tell why; the gateway tries again
+            "#]],
+        };
+        expected.assert_eq(&world.screen(&format!("servers show {name}")));
+    }
 }

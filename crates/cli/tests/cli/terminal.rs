@@ -25,10 +25,14 @@ impl Sitting {
     }
 
     fn with(world: &World, options: &str) -> Self {
+        Self::at(world, &format!("shell {options}"))
+    }
+
+    fn at(world: &World, line: &str) -> Self {
         let size = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
         let (master, slave) = (File::from(pair.master), File::from(pair.slave));
-        let mut command = world.command(&words(&format!("shell {options}")));
+        let mut command = world.command(&words(line));
         command.env("TERM", "xterm").env("NO_COLOR", "1").env_remove("COLUMNS");
         let end = || Stdio::from(slave.try_clone().unwrap());
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
@@ -191,4 +195,25 @@ fn completion_is_patient_for_a_while_and_quiet() {
     sitting.sees("toolbooth> ");
     sitting.press("\u{4}");
     assert_eq!(sitting.ends(), Some(0));
+}
+
+#[test]
+fn trust_is_given_after_looking() {
+    let project = r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"]}}}"#;
+    let world = World::new(&[("work/.mcp.json", project)]);
+    for (answer, said, code) in [("\r", "Nothing was trusted.", 1), ("n\r", "Nothing was trusted.", 1)] {
+        let mut sitting = Sitting::at(&world, "trust");
+        sitting.sees("/bin/sh");
+        sitting.sees("Trust them? [y/N] ");
+        assert!(!world.path(".local/share/toolbooth/trust.json").exists());
+        sitting.press(answer);
+        sitting.sees(said);
+        assert_eq!(sitting.ends(), Some(code));
+    }
+    let mut sitting = Sitting::at(&world, "trust");
+    sitting.sees("Trust them? [y/N] ");
+    sitting.press("y\r");
+    sitting.sees("Trusted from now on, as it stands.");
+    assert_eq!(sitting.ends(), Some(0));
+    assert!(world.path(".local/share/toolbooth/trust.json").exists());
 }

@@ -12,13 +12,13 @@ fn trust_is_given_shown_and_taken_back() {
     world.check(
         "servers",
         expect![[r#"
-        SERVER  STATE        TOOLS  TRANSPORT  WHERE
-        sh      needs_trust
+            SERVER  STATE        TOOLS  TRANSPORT  WHERE
+            sh      needs_trust
 
-        sh: `toolbooth trust` shows what it would run, and lets it
+            sh: `toolbooth trust` shows what it would run, and asks
 
-        No gateway was asked: servers were started for this answer and stopped again.
-    "#]],
+            No gateway was asked: servers were started for this answer and stopped again.
+        "#]],
     );
     world.check(
         "servers connect sh",
@@ -27,7 +27,7 @@ fn trust_is_given_shown_and_taken_back() {
             error[server.not-running]: server `sh` does not run: nobody has agreed to it
               yet
 
-            hint: `toolbooth trust` shows what it would run, and lets it
+            hint: `toolbooth trust` shows what it would run, and asks
             --- exit 1
         "#]],
     );
@@ -45,17 +45,35 @@ fn trust_is_given_shown_and_taken_back() {
     world.check(
         "doctor",
         expect![[r#"
-        ok    config   1 file read, 1 server
-        warn  trust    waiting for your trust: sh
-                       fix: `toolbooth trust` shows them and lets them run
-        ok    gateway  not running; 127.0.0.1:PORT is free for it
-        ok    store    opens (state is kept in ~/.local/share/toolbooth)
+            ok    config   1 file read, 1 server
+            warn  trust    sh waits for your trust; it would run with command /bin/sh, args
+                           ["~/server.sh"], env.MODE fast
+                           fix: `toolbooth trust` shows it and asks you
+            ok    gateway  not running; 127.0.0.1:PORT is free for it
+            ok    store    opens (state is kept in ~/.local/share/toolbooth)
 
-        Nothing is broken; 1 warning.
-    "#]],
+            Nothing is broken; 1 warning.
+        "#]],
     );
     world.check(
         "trust",
+        expect![[r#"
+        Not trusted yet:
+
+        ~/work/.mcp.json
+          server sh
+            command   /bin/sh
+            args      ["~/server.sh"]
+            env.MODE  fast
+        --- on standard error
+        error[trust.unattended]: nobody is at a terminal to agree to sh
+
+        hint: look at it, then run `toolbooth trust --yes`
+        --- exit 2
+    "#]],
+    );
+    world.check(
+        "trust --yes",
         expect![[r#"
         Trusted from now on, as it stands:
 
@@ -88,16 +106,39 @@ fn trust_is_given_shown_and_taken_back() {
     world.check(
         "servers",
         expect![[r#"
-        SERVER  STATE        TOOLS  TRANSPORT  WHERE
-        sh      needs_trust
+            SERVER  STATE        TOOLS  TRANSPORT  WHERE
+            sh      needs_trust
 
-        sh: `toolbooth trust` shows what it would run, and lets it
+            sh: `toolbooth trust` shows what it would run, and asks
 
-        No gateway was asked: servers were started for this answer and stopped again.
+            No gateway was asked: servers were started for this answer and stopped again.
+        "#]],
+    );
+    world.check(
+        "servers show sh",
+        expect![[r#"
+            sh: needs_trust
+              hint       `toolbooth trust` shows what it would run, and asks
+              would run, by ~/work/.mcp.json
+              - env.MODE  fast
+              + env.MODE  slow
+        "#]],
+    );
+    world.check(
+        "doctor",
+        expect![[r#"
+        ok    config   1 file read, 1 server
+        warn  trust    sh waits for your trust; it would run with env.MODE slow instead
+                       of fast
+                       fix: `toolbooth trust` shows it and asks you
+        ok    gateway  not running; 127.0.0.1:PORT is free for it
+        ok    store    opens (state is kept in ~/.local/share/toolbooth)
+
+        Nothing is broken; 1 warning.
     "#]],
     );
     world.check(
-        "trust .mcp.json",
+        "trust .mcp.json --yes",
         expect![[r#"
         Trusted from now on, as it stands:
 
@@ -122,9 +163,13 @@ fn trust_is_given_shown_and_taken_back() {
     world.check(
         "servers show sh",
         expect![[r#"
-        sh: needs_trust
-          hint       `toolbooth trust` shows what it would run, and lets it
-    "#]],
+            sh: needs_trust
+              hint       `toolbooth trust` shows what it would run, and asks
+              would run, by ~/work/.mcp.json
+                command   /bin/sh
+                args      ["~/server.sh"]
+                env.MODE  slow
+        "#]],
     );
 }
 
@@ -135,12 +180,16 @@ fn a_running_gateway_learns_of_trust_at_once() {
     world.check(
         "servers show sh",
         expect![[r#"
-        sh: needs_trust
-          hint       `toolbooth trust` shows what it would run, and lets it
-    "#]],
+            sh: needs_trust
+              hint       `toolbooth trust` shows what it would run, and asks
+              would run, by ~/work/.mcp.json
+                command   /bin/sh
+                args      ["~/server.sh"]
+                env.MODE  fast
+        "#]],
     );
     world.check(
-        "trust",
+        "trust --yes",
         expect![[r#"
         Trusted from now on, as it stands:
 
@@ -165,4 +214,46 @@ fn a_running_gateway_learns_of_trust_at_once() {
               set aside  quarantine `paint`: hidden characters: U+001B (control) in `/description`, and 2 more
         "#]],
     );
+}
+
+#[test]
+fn nobody_is_told_that_all_is_well_while_servers_wait() {
+    let world = World::new(&[("work/.mcp.json", PROJECT)]);
+    world.check(
+        "config check",
+        expect![[r#"
+        All is well: 1 server in 1 file.
+          ~/work/.mcp.json
+        1 server waits for `toolbooth trust`: sh
+    "#]],
+    );
+    let gateway = world.serve();
+    let last: Vec<&str> = gateway.greeting.lines().rev().take(2).collect();
+    expect!["1 server: sh; 1 waits for `toolbooth trust`: sh"].assert_eq(last[1]);
+}
+
+#[test]
+fn trust_sticks_where_a_project_moves_its_state() {
+    let config = "data_dir = \"state\"\n[servers.sh]\ncommand = \"/bin/sh\"\nargs = [\"SERVER\"]\n";
+    let world = World::new(&[("work/toolbooth.toml", config)]);
+    assert_eq!(world.run("trust --yes").status.code(), Some(0));
+    world.check(
+        "trust",
+        expect![[r#"
+            Nothing waits for trust in ~/work.
+        "#]],
+    );
+    assert!(world.path(".local/share/toolbooth/trust.json").exists());
+    assert!(!world.path("work/state/trust.json").exists());
+    // The gateway keeps its state there, and is found there.
+    let gateway = world.serve();
+    assert!(world.path("work/state/gateway.json").exists());
+    assert!(world.screen("servers").contains("answered"));
+    world.check(
+        "trust --forget",
+        expect![[r#"
+            No longer trusted: ~/work/toolbooth.toml
+        "#]],
+    );
+    drop(gateway);
 }

@@ -151,7 +151,12 @@ impl World {
 
     /// Starts `toolbooth serve` and waits until it greets.
     pub fn serve(&self) -> Gateway {
-        let mut command = self.command(&words("serve"));
+        self.serve_with("")
+    }
+
+    /// The same with these options.
+    pub fn serve_with(&self, options: &str) -> Gateway {
+        let mut command = self.command(&words(&format!("serve {options}")));
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap();
         let mut greeting = String::new();

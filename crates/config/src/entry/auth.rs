@@ -160,22 +160,28 @@ pub(super) fn forwarded(
         headers.push(("x-subtoken".into(), "X-Token".into()));
     }
     for (from, to) in &headers {
-        let wrong = if !is_header(from) || !is_header(to) {
-            format!("`{from}` or `{to}` is no name of a header")
+        let (wrong, hint) = if !is_header(from) || !is_header(to) {
+            (
+                format!("`{from}` or `{to}` is no name of a header"),
+                "letters, digits, `-`, `_` and `.` make one",
+            )
         } else if is_of_the_caller(from) {
-            format!("`{from}` belongs to the connection with the caller and is not passed on")
+            let wrong = format!("`{from}` belongs to the connection with the caller and is not passed on");
+            (wrong, "leave it out: the gateway shows a server its own, by `auth`")
         } else if is_of_the_server(to) {
-            format!("`{to}` belongs to the connection with the server and is not taken from callers")
+            let wrong =
+                format!("`{to}` belongs to the connection with the server and is not taken from callers");
+            (wrong, "leave it out: the gateway writes it for each connection")
         } else {
             continue;
         };
-        desk.error("config.bad-header", &["forward_headers", from], &wrong);
+        desk.note_with(Severity::Error, "config.bad-header", &["forward_headers", from], &wrong, Some(hint));
     }
     if !headers.is_empty() && !matches!(transport, Transport::Http(_)) {
         let key = if wormhole == Some(true) { "wormhole" } else { "forward_headers" };
         let sentence =
             format!("`{key}` does nothing here yet: headers reach servers over Streamable HTTP only");
-        desk.warn("config.not-yet", &[key], &sentence);
+        desk.note_with(Severity::Warning, "config.not-yet", &[key], &sentence, Some("take it away"));
     }
     headers
 }

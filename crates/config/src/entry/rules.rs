@@ -2,7 +2,10 @@
 
 use super::file::ToolsField;
 use super::normalise::Desk;
+use crate::checks::GLOB_HINT;
 use crate::fields::OneOrMany;
+use crate::finding::Severity;
+use crate::manifest::overrides;
 use toolbooth_core::server::ToolRules;
 
 /// The fields that choose tools.
@@ -21,6 +24,7 @@ pub(super) fn choose(desk: &mut Desk<'_>, written: Written) -> ToolRules {
         first.into_iter().flat_map(|field| field.0).chain(second).collect()
     };
     let listed = |field: Option<OneOrMany<String>>| field.map(|field| field.0).unwrap_or_default();
+    let overrides = overrides.into_keys().map(|tool| overriding(desk, tool)).collect();
     let rules = ToolRules {
         allow: all(allow, listed(allow_tools)),
         deny: all(deny, listed(deny_tools)),
@@ -33,15 +37,30 @@ pub(super) fn choose(desk: &mut Desk<'_>, written: Written) -> ToolRules {
         for glob in globs {
             if globset::Glob::new(glob).is_err() {
                 let sentence = format!("`{glob}` is not a pattern for tool names");
-                desk.error("config.bad-glob", &["tools", key], &sentence);
+                desk.note_with(
+                    Severity::Error,
+                    "config.bad-glob",
+                    &["tools", key],
+                    &sentence,
+                    Some(GLOB_HINT),
+                );
             }
         }
     }
-    for (tool, fields) in &rules.overrides {
-        if !fields.is_object() {
-            let sentence = "an override is a map of manifest fields";
-            desk.error("config.wrong-type", &["tools", "overrides", tool], sentence);
-        }
-    }
     rules
+}
+
+/// What is said of one tool, as it is meant; what is wrong with it breaks the entry.
+fn overriding(desk: &mut Desk<'_>, tool: String) -> (String, serde_json::Value) {
+    let Some(node) = desk.node.at(&["tools", "overrides"]).and_then(|node| node.get(&tool)) else {
+        return (tool, serde_json::Value::Null);
+    };
+    let subject = format!("server `{}`, override of `{tool}`", desk.name);
+    let (fields, findings) = overrides::read(desk.context.texts, node, subject);
+    for mut finding in findings {
+        let inside = finding.key.take().unwrap_or_default().replace('/', ".");
+        finding.key = Some(format!("servers.{}.tools.overrides.{tool}{inside}", desk.name));
+        desk.findings.push(finding);
+    }
+    (tool, fields)
 }

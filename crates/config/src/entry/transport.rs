@@ -182,10 +182,18 @@ fn with_scheme(desk: &mut Desk<'_>, url: SecretText) -> SecretText {
 fn check_header(desk: &mut Desk<'_>, name: &str, value: &SecretText) {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(token) {
-        desk.error("config.bad-header", &["headers", name], "this is not the name of a header");
+        let key = desk.node.get("headers").and_then(|headers| headers.entry(name)).map(|(key, _)| key.mark);
+        let hint = Some("a header's name is of letters, digits and dashes, such as `X-Api-Key`");
+        let sentence = format!("`{name}` is not the name of a header");
+        desk.note_with(Severity::Error, "config.bad-header", &["headers", name], &sentence, hint);
+        // The name is wrong, not what it holds.
+        if let (Some(mark), Some(finding)) = (key, desk.findings.pop()) {
+            desk.findings.push(finding.at(desk.context.texts, mark));
+        }
     }
     if value.expose().chars().any(|c| c.is_control() && c != '\t') {
         let sentence = "the value of a header may not hold line breaks or control characters";
-        desk.error("config.bad-header", &["headers", name], sentence);
+        let hint = Some("look for line ends in the variable it comes from");
+        desk.note_with(Severity::Error, "config.bad-header", &["headers", name], sentence, hint);
     }
 }

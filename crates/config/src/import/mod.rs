@@ -11,7 +11,7 @@ use crate::digest;
 use crate::entry::ServerFile;
 use crate::finding::Finding;
 use crate::inputs::Sources;
-use crate::load::{load, unreadable};
+use crate::load::{Loaded, load, unreadable};
 use crate::schema::known_keys;
 use crate::texts::Texts;
 use clients::Found;
@@ -171,11 +171,17 @@ pub fn plan(sources: &Sources, from: &ImportFrom) -> Result<Plan, ImportError> {
     let user = sources.user_dir().ok_or(ImportError::NoHome)?;
     let (read, found, mut skipped) = gather(sources, from)?;
     let mut rescue = Rescue::new(&user.join(apply::ENV_FILE));
-    let taken = existing(sources);
+    let loaded = load(sources).ok();
+    let taken = loaded.as_ref().map(existing).unwrap_or_default();
+    let door = loaded.as_ref().map(|loaded| loaded.settings.listen.0.to_string());
     let mut servers: Vec<PlannedServer> = Vec::new();
     for Found { name, entry, from, notes } in found {
         let mut planned = PlannedServer { name, entry: Json::Object(entry), from, moved: Vec::new(), notes };
         drop_strangers(&mut planned);
+        if is_ourselves(&planned.entry, door.as_deref()) {
+            skipped.push(Skipped { name: planned.name, reason: "is this gateway".to_owned() });
+            continue;
+        }
         if planned.name.parse::<ServerName>().is_err() {
             let plain = plain_name(&planned.name);
             planned.notes.push(format!("called `{}` there", planned.name));
@@ -240,9 +246,21 @@ fn gather(sources: &Sources, from: &ImportFrom) -> Result<Gathered, ImportError>
 }
 
 /// Digests of the entries that are configured already, by name.
-fn existing(sources: &Sources) -> BTreeMap<String, String> {
-    let Ok(loaded) = load(sources) else { return BTreeMap::new() };
+fn existing(loaded: &Loaded) -> BTreeMap<String, String> {
     loaded.history.iter().map(|(name, said)| (name.to_string(), digest::of(&said.node.shown()))).collect()
+}
+
+/// Whether an entry leads a client to this gateway, as `toolbooth connect` writes it. Made a server, it would offer its
+/// own tools to itself.
+fn is_ourselves(entry: &Json, door: Option<&str>) -> bool {
+    let text = |key: &str| entry.get(key).and_then(Json::as_str);
+    let runs_us = text("command").is_some_and(|command| {
+        std::path::Path::new(command).file_stem().is_some_and(|name| name == "toolbooth")
+    });
+    let arguments = entry.get("args").and_then(Json::as_array);
+    let joins = arguments.is_some_and(|words| words.iter().any(|word| word == "stdio"));
+    let authority = text("url").and_then(|url| url.split("://").nth(1)?.split('/').next());
+    (runs_us && joins) || (authority.is_some() && authority == door)
 }
 
 /// Keys that only the other client understands are left behind, and said.

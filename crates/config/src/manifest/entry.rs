@@ -107,7 +107,7 @@ fn name(reader: &mut Reader<'_>, spot: &Spot<'_>, key: Option<&str>) -> Option<S
     Some(text)
 }
 
-fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Overlay {
+pub(super) fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Overlay {
     let label = reader.word(spot.member("side_effects"), &SIDE_EFFECTS);
     let level = reader.word(spot.member("safety_level"), &SAFETY_LEVELS);
     Overlay {

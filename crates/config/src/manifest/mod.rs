@@ -9,6 +9,7 @@ mod entry;
 mod fields;
 mod folder;
 mod gather;
+pub(crate) mod overrides;
 mod provider;
 mod schema;
 

@@ -220,17 +220,19 @@ fn unreachable_servers_say_what_is_missing() {
                |                                           ^^^^^^^^^^^
             hint: write a list: ["-y", "server"]
 
-            error[config.bad-header]: server `bad_header`: this is not the name of a header
-              --> work/mcp.json:11:57
+            error[config.bad-header]: server `bad_header`: `a b` is not the name of a header
+              --> work/mcp.json:11:50
                |
             11 |   "bad_header": {"url": "http://x/", "headers": {"a b": "c"}},
-               |                                                         ^^^
+               |                                                  ^^^^^
+            hint: a header's name is of letters, digits and dashes, such as `X-Api-Key`
 
             error[config.bad-glob]: server `bad_glob`: `[a` is not a pattern for tool names
               --> work/mcp.json:12:51
                |
             12 |   "bad_glob": {"command": "x", "tools": {"allow": ["[a"]}},
                |                                                   ^^^^^^
+            hint: `*` stands for any characters, `?` for one, `[ab]` and `{a,b}` for a choice
 
             error[config.wrong-type]: server `a_list` is a map of fields, found a list
               --> work/mcp.json:13:13

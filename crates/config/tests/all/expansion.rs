@@ -94,7 +94,7 @@ fn every_text_field_is_expanded_and_secrets_are_not_printed() {
 fn secrets_that_are_written_out_are_not_printed_either() {
     let world = World::config(
         "work/toolbooth.yaml",
-        "files: {key: hunter2hunter2hunter2hunter2hunter2}\nllm: {api_key: hunter2}\nstore: {url: 'postgres://u:hunter2@h/d'}\n\
+        "files: {key: hunter2hunter2hunter2hunter2hunter2}\nllm: {api_key: hunter2}\nstore: {url: 'memory:'}\n\
          telemetry: {headers: {X-Key: hunter2}}\nevents: {webhooks: [https://h/hunter2, {url: https://h/hunter2}]}\nservers:\n  a: {command: x, args: [--token, hunter2], env: {API_KEY: hunter2}}\n  \
          b: {url: 'https://h/?token=hunter2', auth_token: hunter2, headers: {Authorization: Bearer hunter2}}\n",
     );

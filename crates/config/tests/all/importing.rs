@@ -324,6 +324,22 @@ fn what_is_written_loads_and_can_be_taken_back() {
 }
 
 #[test]
+fn the_gateway_is_not_made_its_own_server() {
+    let text = r#"{"mcpServers": {
+        "toolbooth": {"command": "/opt/bin/toolbooth", "args": ["--data-dir", "x", "stdio"]},
+        "booth": {"url": "http://127.0.0.1:8665/mcp"},
+        "other": {"command": "toolbooth", "args": ["demo"]},
+        "elsewhere": {"url": "http://10.0.0.1:8665/mcp"}
+    }}"#;
+    let world = World::new(&[("home/.cursor/mcp.json", text)]);
+    let plan = plan(&world.sources, &"cursor".parse().unwrap()).unwrap();
+    let skipped: Vec<_> = plan.skipped.iter().map(|skipped| (&*skipped.name, &*skipped.reason)).collect();
+    assert_eq!(skipped, [("toolbooth", "is this gateway"), ("booth", "is this gateway")]);
+    let servers: Vec<_> = plan.servers.iter().map(|server| &*server.name).collect();
+    assert_eq!(servers, ["other", "elsewhere"]);
+}
+
+#[test]
 fn a_second_import_keeps_the_first_and_its_undo_restores_it() {
     let world = World::new(&[
         ("work/one.json", r#"{"servers": {"a": {"command": "one", "env": {"TOKEN": "hunter2"}}}}"#),

@@ -15,28 +15,28 @@ fn hash(name: &str, text: &str, env: &[(&str, &str)]) -> String {
 fn the_hash_is_of_the_meaning() {
     let base = hash(
         "work/a.json",
-        r#"{"servers": {"a": {"command": "x", "args": ["1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}}}}"#,
+        r#"{"servers": {"a": {"command": "x", "args": ["1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"cost_per_call": 1, "allow_parallel": true}}}}}}"#,
         &[],
     );
     let same = [
         (
             "work/a.json",
-            r#"{"servers": {"a": {"env": {"B": "2", "A": "1"}, "tools": {"overrides": {"t": {"y": 2, "x": 1}}}, "args": ["1"], "command": "x"}}}"#,
+            r#"{"servers": {"a": {"env": {"B": "2", "A": "1"}, "tools": {"overrides": {"t": {"allow_parallel": true, "cost_per_call": 1}}}, "args": ["1"], "command": "x"}}}"#,
             &[][..],
         ),
         (
             "work/a.json",
-            r#"{"mcpServers": {"a": {"command": ["x", "1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}, "enabled": true, "timeout": 30}}}"#,
+            r#"{"mcpServers": {"a": {"command": ["x", "1"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"cost_per_call": 1, "allow_parallel": true}}}, "enabled": true, "timeout": 30}}}"#,
             &[][..],
         ),
         (
             "work/a.yaml",
-            "servers: {a: {command: x, args: ['1'], env: {A: 1, B: '2'}, tools: {overrides: {t: {x: 1, y: 2}}}}}",
+            "servers: {a: {command: x, args: ['1'], env: {A: 1, B: '2'}, tools: {overrides: {t: {cost_per_call: 1, allow_parallel: true}}}}}",
             &[][..],
         ),
         (
             "work/a.json",
-            r#"{"servers": {"a": {"command": "x", "args": ["${ONE}"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"x": 1, "y": 2}}}}}}"#,
+            r#"{"servers": {"a": {"command": "x", "args": ["${ONE}"], "env": {"A": "1", "B": "2"}, "tools": {"overrides": {"t": {"cost_per_call": 1, "allow_parallel": true}}}}}}"#,
             &[("ONE", "1")][..],
         ),
     ];

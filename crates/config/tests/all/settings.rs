@@ -16,7 +16,7 @@ fn every_setting_of_the_documentation_is_read() {
 listen: "127.0.0.1:9000"
 public_url: https://tools.example
 data_dir: state
-store: {url: "postgres://u:${PW}@db/x"}
+store: {url: "sqlite:/srv/${PW}.db"}
 blobs: {url: "s3://bucket/prefix"}
 auth:
   mode: jwt
@@ -60,7 +60,7 @@ drain_seconds: 3
         listen: "127.0.0.1:9000"
         public_url: "https://tools.example"
         data_dir: "work/state"
-        store: {"url":"postgres://u:${PW}@db/x"}
+        store: {"url":"sqlite:/srv/${PW}.db"}
         blobs: {"url":"s3://bucket/prefix","endpoint":null,"region":null,"access_key":null,"secret_key":null}
         auth: {"mode":"jwt","header":{"name":"X-User","secret_header":"X-Secret","secret":"${PW}"},"jwt":{"issuer":"https://id.example","audience":["toolbooth"],"jwks_url":"https://id.example/jwks","claims":{"user":"email","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"ops"}
         groups: {"staff":["ann","bo"],"service_url":"https://groups.example"}

@@ -141,3 +141,184 @@ fn toml_and_yaml_slips_are_pointed_at_too() {
     "#]]
     .assert_eq(&all);
 }
+
+#[test]
+fn a_slip_on_the_command_line_stops_the_load() {
+    let cases = [
+        ("naming.style", "zz"),
+        ("foo", "bar"),
+        ("retry.attempts", "99"),
+        ("servers.gone.timeout", "5"),
+        ("servers.a.colour", "red"),
+        ("servers.a.tools.overrides.t.requires_consent", "maybe"),
+    ];
+    for (key, value) in cases {
+        let mut world = World::config("work/mcp.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
+        world.sources.overrides.push((key.to_owned(), value.to_owned()));
+        let failure = world.load().map(|loaded| loaded.findings).expect_err(key);
+        assert!(failure.findings.iter().any(|finding| finding.is_error()), "{key}");
+    }
+    let mut world = World::config("work/mcp.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
+    for (key, value) in [("naming.style", "tool"), ("servers.a.tools.overrides.t.requires_consent", "false")]
+    {
+        world.sources.overrides.push((key.to_owned(), value.to_owned()));
+    }
+    assert_eq!(world.report(), "");
+}
+
+#[test]
+fn overrides_are_read_as_manifests_are() {
+    let world = World::config(
+        "work/mcp.json",
+        r#"{"mcpServers": {
+  "good": {"command": "x", "tools": {"overrides": {"t": {
+    "version": 1.5, "requires_consent": "yes", "default_timeout": 2.5, "side_effects": "Write", "notes": "mine",
+    "capabilities": ["Web Search"], "idempotency_key": {"required": true}, "cost_per_call": 1, "auth": {"scopes": ["a"]}}}}},
+  "bad": {"command": "x", "tools": {"overrides": {
+    "t": {"requires_consnt": true, "default_timeout": "soon"},
+    "u": {"description": "better", "side_effects": "explodes"},
+    "v": true}}}
+}}"#,
+    );
+    expect![[r#"
+        warning[manifest.loosely-written]: server `good`, override of `t`: `version` is read as the text "1.5"
+         --> work/mcp.json:3:16
+          |
+        3 |     "version": 1.5, "requires_consent": "yes", "default_timeout": 2.5, "side_effects": "Write", "notes": "mine",
+          |                ^^^
+
+        warning[manifest.loosely-written]: server `good`, override of `t`: `requires_consent` is read as true
+         --> work/mcp.json:3:41
+          |
+        3 |     "version": 1.5, "requires_consent": "yes", "default_timeout": 2.5, "side_effects": "Write", "notes": "mine",
+          |                                         ^^^^^
+
+        warning[manifest.loosely-written]: server `good`, override of `t`: `side_effects` is read as `write`
+         --> work/mcp.json:3:88
+          |
+        3 | es_consent": "yes", "default_timeout": 2.5, "side_effects": "Write", "notes": "mine",
+          |                                                             ^^^^^^^
+
+        error[config.unknown-key]: server `bad`, override of `t`: unknown key `requires_consnt`
+         --> work/mcp.json:6:11
+          |
+        6 |     "t": {"requires_consnt": true, "default_timeout": "soon"},
+          |           ^^^^^^^^^^^^^^^^^ did you mean `requires_consent`?
+
+        error[config.bad-override]: server `bad`, override of `t`: `default_timeout` must be a number, found a text
+         --> work/mcp.json:6:55
+          |
+        6 |     "t": {"requires_consnt": true, "default_timeout": "soon"},
+          |                                                       ^^^^^^
+
+        error[config.bad-override]: server `bad`, override of `u`: `description` cannot be overridden here
+         --> work/mcp.json:7:11
+          |
+        7 |     "u": {"description": "better", "side_effects": "explodes"},
+          |           ^^^^^^^^^^^^^
+        hint: a tool manifest can say `description`; `toolbooth manifest check` reads one
+
+        error[config.bad-override]: server `bad`, override of `u`: `explodes` is no value of `side_effects`
+         --> work/mcp.json:7:52
+          |
+        7 |     "u": {"description": "better", "side_effects": "explodes"},
+          |                                                    ^^^^^^^^^^
+        hint: it is one of `none`, `read_external_service`, `network`, `filesystem`, `write`, `database`, `compute`, `system`
+
+        error[config.bad-override]: server `bad`, override of `v`: an override is a map of manifest fields, found a truth value
+         --> work/mcp.json:8:10
+          |
+        8 |     "v": true}}}
+          |          ^^^^
+    "#]].assert_eq(&world.report());
+    let loaded = world.load().unwrap();
+    assert_eq!(loaded.server("bad").unwrap().state.as_str(), "config_error");
+    let good = loaded.server("good").unwrap().state.entry().unwrap();
+    expect![[r#"{"version":"1.5.0","side_effects":"write","default_timeout":2.5,"auth":{"scopes":["a"]},"requires_consent":true,"idempotency_key":true,"capabilities":["Web Search"],"cost_per_call":1.0,"cost_unit":"USD"}"#]].assert_eq(&serde_json::to_string(&good.tools.overrides["t"]).unwrap());
+}
+
+#[test]
+fn places_that_no_gateway_could_start_with_are_said_with_their_line() {
+    let cases = [
+        ("[store]\nurl = \"mysql://x\"\n", "store.bad-url"),
+        ("[store]\nurl = \"postgres://u:hunter2@db/x\"\n", "store.not-built"),
+        ("[store]\nurl = \"sqlite:x.db?mode=ro\"\n", "store.bad-url"),
+        ("[store]\nurl = \"sqlite:\"\n", "store.bad-url"),
+        ("[blobs]\nurl = \"ftp://x\"\n", "blobs.bad-url"),
+        ("[blobs]\nurl = \"s3://\"\n", "blobs.bad-url"),
+    ];
+    for (text, code) in cases {
+        let world = World::config("work/toolbooth.toml", text);
+        let failure = world.load().map(|loaded| loaded.findings).expect_err(text);
+        let finding = &failure.findings[0];
+        assert_eq!((finding.code, finding.line, failure.findings.len()), (code, 2, 1), "{text}");
+        assert!(finding.hint.is_some() && !finding.message.contains("hunter2"), "{text}");
+    }
+    for url in ["memory:", "sqlite:x.db", "sqlite:///srv/x.db"] {
+        let world = World::config("work/toolbooth.toml", &format!("[store]\nurl = \"{url}\"\n"));
+        assert_eq!(world.report(), "", "{url}");
+    }
+    for url in ["memory:", "file:blobs", "s3://bucket/prefix"] {
+        let world = World::config("work/toolbooth.toml", &format!("[blobs]\nurl = \"{url}\"\n"));
+        assert_eq!(world.report(), "", "{url}");
+    }
+}
+
+#[test]
+fn variables_that_nothing_reads_are_named() {
+    let world = World::new(&[]).env(&[
+        ("TOOLBOOTH_CONFIG_FILE", "x"),
+        ("TOOLBOOTH_CONFG_DIR", "x"),
+        ("TOOLBOOTH_CONFIG_DIR", "read by the command"),
+        ("TOOLBOOTH_JSON", "1"),
+    ]);
+    expect![[r#"
+        warning[config.unknown-variable]: `TOOLBOOTH_CONFG_DIR` is not a setting
+         --> variable `TOOLBOOTH_CONFG_DIR`
+        hint: did you mean `TOOLBOOTH_CONFIG_DIR`?
+
+        warning[config.unknown-variable]: `TOOLBOOTH_CONFIG_FILE` is not a setting
+         --> variable `TOOLBOOTH_CONFIG_FILE`
+        hint: did you mean `TOOLBOOTH_CONFIG_DIR`?
+    "#]]
+    .assert_eq(&world.report());
+}
+
+#[test]
+fn small_slips_are_met_with_what_is_known() {
+    let cases = [
+        r#"{"mcpserver": {"a": {"command": "x"}}}"#,
+        r#"{"mcpServers": {"a": {"url": "http://h/mcp", "transport": "carrier-pigeon"}}}"#,
+        r#"{"mcpServers": {"a": {"url": "http://h/mcp", "headers": {"X Key": "v"}}}}"#,
+        r#"{"mcpServers": {"a": {"command": "x", "tools": {"allow": ["[a"]}}}}"#,
+    ];
+    let told: Vec<String> = cases.iter().map(|text| World::config("work/mcp.json", text).report()).collect();
+    expect![[r#"
+        warning[config.unknown-key]: unknown key `mcpserver`
+         --> work/mcp.json:1:2
+          |
+        1 | {"mcpserver": {"a": {"command": "x"}}}
+          |  ^^^^^^^^^^^ did you mean `mcpServers`?
+
+        error[config.unknown-word]: server `a`, `transport`: `carrier-pigeon` is not understood here
+         --> work/mcp.json:1:59
+          |
+        1 | {"mcpServers": {"a": {"url": "http://h/mcp", "transport": "carrier-pigeon"}}}
+          |                                                           ^^^^^^^^^^^^^^^^
+        hint: known here: `local`, `stdio`, `http`, `https`, `remote`, `streamable-http`, `sse`, `websocket`, `ws`, `wss`
+
+        error[config.bad-header]: server `a`: `X Key` is not the name of a header
+         --> work/mcp.json:1:58
+          |
+        1 | {"mcpServers": {"a": {"url": "http://h/mcp", "headers": {"X Key": "v"}}}}
+          |                                                          ^^^^^^^
+        hint: a header's name is of letters, digits and dashes, such as `X-Api-Key`
+
+        error[config.bad-glob]: server `a`: `[a` is not a pattern for tool names
+         --> work/mcp.json:1:58
+          |
+        1 | {"mcpServers": {"a": {"command": "x", "tools": {"allow": ["[a"]}}}}
+          |                                                          ^^^^^^
+        hint: `*` stands for any characters, `?` for one, `[ab]` and `{a,b}` for a choice
+    "#]].assert_eq(&told.join("\n"));
+}

@@ -184,3 +184,19 @@ fn an_open_door_in_an_untrusted_file_is_no_door() {
     let world = World::new(&[("work/toolbooth.toml", "listen = \"0.0.0.0:9001\"\n")]);
     assert_eq!(world.load().unwrap().settings.listen.0.to_string(), "127.0.0.1:8665");
 }
+
+#[test]
+fn trust_sticks_where_a_trusted_file_moves_the_data_directory() {
+    let mut world =
+        World::new(&[("work/toolbooth.toml", "data_dir = \"state\"\n[servers.a]\ncommand = \"npx\"\n")]);
+    let loaded = load_with_trust(&mut world.sources).unwrap();
+    let mut book = world.sources.trust.clone();
+    assert_eq!(loaded.trust_into(&mut book, None), 2);
+    book.save(&loaded.trust_dir).unwrap();
+    for _ in 0..2 {
+        let loaded = load_with_trust(&mut world.sources).unwrap();
+        assert_eq!(loaded.server("a").unwrap().state.as_str(), "ready");
+        assert_eq!(world.short(&loaded.settings.data_dir.display().to_string()), "work/state");
+        assert_eq!(world.short(&loaded.trust_dir.display().to_string()), "home/.local/share/toolbooth");
+    }
+}

@@ -14,7 +14,7 @@ use crate::schema::{Coverage, Patterns, survey};
 use crate::search::Part;
 use crate::server::ServerEntry;
 use bytes::{Bytes, BytesMut};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 /// The most tools one server may bring in.
@@ -86,6 +86,8 @@ pub struct Admitting<'a> {
     pub naming: &'a Naming,
     /// The names other servers already have.
     pub taken: &'a dyn Fn(&str) -> bool,
+    /// The name that a tool of this server goes by already: models know it.
+    pub known: &'a dyn Fn(&str) -> Option<String>,
     /// Tools that were released from quarantine as they are.
     pub released: &'a dyn Fn(&Tool) -> bool,
     /// How many tools are taken from the server.
@@ -100,7 +102,8 @@ pub fn admit(
     naming: &Naming,
     taken: &dyn Fn(&str) -> bool,
 ) -> ServerCatalog {
-    admit_by(entry, discovery, Admitting { naming, taken, released: &|_| false, most_tools: MAX_TOOLS })
+    let by = Admitting { naming, taken, known: &|_| None, released: &|_| false, most_tools: MAX_TOOLS };
+    admit_by(entry, discovery, by)
 }
 
 /// Builds a server's part of the catalog.
@@ -186,7 +189,7 @@ fn admit_tools(
     }
     candidates.sort_by(|a, b| a.own.cmp(&b.own));
     let quarantined = hold_back(entry, &mut candidates, by, set_aside);
-    let names = expose_all(&candidates, entry, by.naming, by.taken, set_aside);
+    let names = expose_all(&candidates, entry, by, set_aside);
     let (tools, text) = write_tools(entry, candidates, names);
     (tools, text, quarantined)
 }
@@ -244,22 +247,28 @@ fn make_public(
 fn expose_all(
     candidates: &[Candidate<'_>],
     entry: &ServerEntry,
-    naming: &Naming,
-    taken: &dyn Fn(&str) -> bool,
+    by: Admitting<'_>,
     set_aside: &mut Vec<SetAside>,
 ) -> Vec<String> {
-    let mut used: HashMap<String, ()> = HashMap::with_capacity(candidates.len());
+    let Admitting { naming, taken, known, .. } = by;
     let server = entry.name.as_str();
+    let known: Vec<Option<String>> =
+        candidates.iter().map(|candidate| known(&candidate.own).filter(|name| !taken(name))).collect();
+    // What goes by a name keeps it, whatever comes before it in the order of names.
+    let mut used: HashSet<String> = known.iter().flatten().cloned().collect();
     let mut names = Vec::with_capacity(candidates.len());
-    for candidate in candidates {
-        let mut name = naming.expose(server, &candidate.own);
-        if taken(&name) || used.contains_key(&name) {
-            let other = naming.suffixed(&name, server, &candidate.own);
-            let reason = format!("its name `{name}` was taken, so it is offered as `{other}`");
+    for (candidate, known) in candidates.iter().zip(known) {
+        let plain = naming.expose(server, &candidate.own);
+        let name = match known {
+            Some(known) => known,
+            None if taken(&plain) || used.contains(&plain) => naming.suffixed(&plain, server, &candidate.own),
+            None => plain.clone(),
+        };
+        if name != plain {
+            let reason = format!("its name `{plain}` was taken, so it is offered as `{name}`");
             set_aside.push(SetAside { kind: "name", name: candidate.own.clone(), reason });
-            name = other;
         }
-        used.insert(name.clone(), ());
+        used.insert(name.clone());
         names.push(name);
     }
     names

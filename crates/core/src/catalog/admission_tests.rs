@@ -145,6 +145,36 @@ fn taken_names_get_a_suffix_and_nobody_else_is_renamed() {
 }
 
 #[test]
+fn a_tool_keeps_the_name_it_goes_by() {
+    let found = discovery(&[
+        r#"{"name":"a b","inputSchema":{}}"#,
+        r#"{"name":"a.b","inputSchema":{}}"#,
+        r#"{"name":"c","inputSchema":{}}"#,
+    ]);
+    let named = |known: &dyn Fn(&str) -> Option<String>, taken: &dyn Fn(&str) -> bool| {
+        let by = Admitting {
+            naming: &Naming::default(),
+            taken,
+            known,
+            released: &|_| false,
+            most_tools: MAX_TOOLS,
+        };
+        names(&admit_by(&Arc::new(entry("s")), &found, by))
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
+    // `a.b` was there before `a b`, which comes first in the order of names.
+    let known = |own: &str| (own == "a.b").then(|| "s_a_b".to_owned());
+    let names = named(&known, &|_| false);
+    assert_eq!((names[1].as_str(), names[2].as_str()), ("s_a_b", "s_c"));
+    assert!(names[0].starts_with("s_a_b_"), "{names:?}");
+    // A name that is another's by now is not kept.
+    let names = named(&|own| Some(format!("old_{own}")), &|name| name == "old_c");
+    assert_eq!(names, ["old_a b", "old_a.b", "s_c"]);
+}
+
+#[test]
 fn deny_wins_over_allow() {
     let mut server = entry("s");
     server.tools.allow = vec!["read_*".into(), "write_a".into()];
@@ -170,7 +200,13 @@ fn a_tool_with_hidden_characters_is_kept_apart_until_it_is_released_as_it_is() {
     let server = Arc::new(entry("s"));
     let look = |sources: &[&str], released: &dyn Fn(&Tool) -> bool| {
         let naming = Naming::default();
-        let by = Admitting { naming: &naming, taken: &|_| false, released, most_tools: MAX_TOOLS };
+        let by = Admitting {
+            naming: &naming,
+            taken: &|_| false,
+            known: &|_| None,
+            released,
+            most_tools: MAX_TOOLS,
+        };
         admit_by(&server, &discovery(sources), by)
     };
     let catalog = look(&[sly, named, supplied, plain], &|_| false);

@@ -81,7 +81,8 @@ impl Catalog {
         if let Some((_, list)) = state.lists.iter().find(|(known, _)| *known == key) {
             return list.clone();
         }
-        let list = match shape.is_plain() {
+        let tools = self.visible(caller).flat_map(|server| &server.tools);
+        let list = match shape.is_plain(tools) {
             true => self.list(ListKind::Tools, caller),
             false => Arc::new(self.write(caller, shape, &[])),
         };

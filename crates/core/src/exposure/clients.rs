@@ -23,6 +23,17 @@ pub struct Dialect {
     pub longest_name: Option<usize>,
     /// Which schemas of arguments it takes.
     pub rooted: Rooted,
+    /// Which schemas of results it takes.
+    pub output: Output,
+}
+
+/// What a schema of results may describe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Anything.
+    Anything,
+    /// Objects, which is all that legacy revisions know: a client of those may refuse a whole list for another.
+    Objects,
 }
 
 /// What may stand at the top of a schema of arguments.
@@ -37,9 +48,9 @@ pub enum Rooted {
 
 impl Dialect {
     /// Everything goes.
-    pub const ANY: Self = Self { longest_name: None, rooted: Rooted::Anyhow };
+    pub const ANY: Self = Self { longest_name: None, rooted: Rooted::Anyhow, output: Output::Anything };
     /// Any name, plain schemas.
-    const PLAIN: Self = Self { longest_name: None, rooted: Rooted::Plainly };
+    const PLAIN: Self = Self { rooted: Rooted::Plainly, ..Self::ANY };
 }
 
 const fn defers(word: &'static str, names: &'static [&'static str], dialect: Dialect) -> Family {
@@ -51,7 +62,7 @@ const fn lists(word: &'static str, names: &'static [&'static str], dialect: Dial
 }
 
 /// Cursor counts the server's name and the tool's together, and leaves out what is longer than 60.
-const CURSOR: Dialect = Dialect { longest_name: Some(48), rooted: Rooted::Plainly };
+const CURSOR: Dialect = Dialect { longest_name: Some(48), ..Dialect::PLAIN };
 
 /// Clients by the names they give. Those that defer say so in their own documentation; the others are here for their
 /// dialect, or so that settings can name them by one word.

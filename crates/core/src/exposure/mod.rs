@@ -14,7 +14,7 @@ mod surface;
 pub use answer::{AnswerHit, SearchAnswer, search_answer};
 pub use choice::{Choice, Forced, Pins, Reason, Size, Terms, choose};
 pub(crate) use clients::name_limits;
-pub use clients::{Dialect, Family, Rooted, family};
+pub use clients::{Dialect, Family, Output, Rooted, family};
 pub use loaded::{Loaded, MAX_LOADED};
 pub use signature::{cut, signature};
 pub use surface::{Shape, Weights, summary};

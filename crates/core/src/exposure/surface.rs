@@ -1,7 +1,7 @@
 //! Surfaces: definitions in the form that a mode and a client ask for, and what they cost.
 
 use super::choice::{Size, Terms};
-use super::clients::{Dialect, Rooted};
+use super::clients::{Dialect, Output, Rooted};
 use super::signature::cut;
 use super::{Mode, meta};
 use crate::caller::Caller;
@@ -10,6 +10,7 @@ use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object, with_members
 use crate::weigh;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// What may not stand at the top of a plain schema.
 const COMBINED: [&str; 3] = ["anyOf", "oneOf", "allOf"];
@@ -37,9 +38,12 @@ impl Shape<'_> {
         (self.mode, self.dialect, self.terms.key())
     }
 
-    /// Whether the list is the catalog's own.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.mode == Mode::Full && self.dialect == Dialect::ANY
+    /// Whether the list of these tools is the catalog's own.
+    pub(crate) fn is_plain<'t>(&self, mut tools: impl Iterator<Item = &'t Arc<Tool>>) -> bool {
+        let takes_all = self.dialect.output == Output::Anything;
+        self.mode == Mode::Full
+            && Dialect { output: Output::Anything, ..self.dialect } == Dialect::ANY
+            && (takes_all || !tools.any(|tool| has_odd_output(&tool.definition)))
     }
 
     /// How a tool stands in the list; nothing where it does not. `loaded` are the names a session has loaded.
@@ -99,15 +103,26 @@ fn dressed<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, RawJson> {
         Rooted::Anyhow => None,
         Rooted::Plainly => plain(&tool.input_schema()),
     };
-    if name.is_none() && schema.is_none() {
+    let loses_output = dialect.output == Output::Objects && has_odd_output(&tool.definition);
+    if name.is_none() && schema.is_none() && !loses_output {
         return Cow::Borrowed(&tool.definition);
     }
     let edited = edit_object(&tool.definition, |key, _| match (key, &name, &schema) {
         ("name", Some(name), _) => Edit::Replace(name.clone()),
         ("inputSchema", _, Some(schema)) => Edit::Replace(schema.clone()),
+        ("outputSchema", ..) if loses_output => Edit::Drop,
         _ => Edit::Keep,
     });
     edited.map_or(Cow::Borrowed(&tool.definition), Cow::Owned)
+}
+
+/// Whether a definition has a schema of results that does not say it describes an object.
+fn has_odd_output(definition: &RawJson) -> bool {
+    let [output] = definition.pick(["outputSchema"]);
+    output.is_some_and(|output| {
+        let schema = definition.share(output);
+        schema.pick(["type"]) != [Some("\"object\"")]
+    })
 }
 
 /// A schema without what may not stand at its top; nothing where it has none of that. Arguments that only a branch
@@ -273,8 +288,21 @@ mod tests {
     }
 
     #[test]
+    fn results_that_are_no_objects_are_not_described_to_those_who_know_none() {
+        let legacy = Dialect { output: Output::Objects, ..Dialect::ANY };
+        for odd in [r#"{"type":"array"}"#, "true", "{}", r#"{"type":["object","null"]}"#] {
+            let tool = tool("a", &format!(r#"{{"name":"srv_a","outputSchema":{odd},"title":"A"}}"#));
+            assert_eq!(dressed(&tool, &legacy).as_str(), r#"{"name":"srv_a","title":"A"}"#);
+            assert!(matches!(dressed(&tool, &Dialect::ANY), Cow::Borrowed(_)));
+        }
+        for even in [r#"{"name":"srv_a"}"#, r#"{"name":"srv_a","outputSchema":{"type":"object"}}"#] {
+            assert!(matches!(dressed(&tool("a", even), &legacy), Cow::Borrowed(_)), "{even}");
+        }
+    }
+
+    #[test]
     fn only_names_that_are_too_long_are_cut() {
-        let dialect = Dialect { longest_name: Some(20), rooted: Rooted::Anyhow };
+        let dialect = Dialect { longest_name: Some(20), ..Dialect::ANY };
         let short = tool("a", r#"{"name":"srv_a"}"#);
         assert!(matches!(dressed(&short, &dialect), Cow::Borrowed(_)));
         let long = tool(&"x".repeat(30), r#"{"name":"srv_x","inputSchema":{}}"#);

@@ -20,6 +20,12 @@ impl Vectors {
         Self { width, numbers: Vec::with_capacity(steps), factors: Vec::with_capacity(count) }
     }
 
+    /// Gives back the room that was not needed.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.numbers.shrink_to_fit();
+        self.factors.shrink_to_fit();
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.factors.len()

@@ -2,6 +2,7 @@
 
 use super::fields::Fields;
 use super::lexical::hash;
+use super::neighbours::{Neighbours, Remembered};
 use super::part::{Analyst, Part, Posting};
 use crate::catalog::{ServerCatalog, Tool};
 use std::collections::HashMap;
@@ -40,6 +41,10 @@ pub(crate) struct View {
     seen: Option<Box<[bool]>>,
     /// How many are seen.
     pub(super) count: usize,
+    /// How many servers have a tool that is seen.
+    pub(super) servers: usize,
+    /// Near words that were looked for before.
+    pub(super) remembered: Remembered,
 }
 
 impl View {
@@ -67,6 +72,7 @@ pub struct Index {
     pub(super) unique: Vec<Entry>,
     /// The postings of all parts in the order of `words`: those of one word lie together.
     postings: Vec<Posting>,
+    pub(super) neighbours: Neighbours,
     views: Mutex<HashMap<String, Arc<View>>>,
 }
 
@@ -82,7 +88,9 @@ impl Index {
         let mut words = gather(&parts);
         let postings = lay_together(&mut words, &parts, &bases);
         let unique = unique(&words, &parts);
-        Self { servers, parts, bases, words, unique, postings, views: Mutex::default() }
+        let mut index = Self { servers, parts, bases, words, unique, postings, ..Self::default() };
+        index.neighbours = Neighbours::of(&index);
+        index
     }
 
     /// The tools that have a word, of one server.
@@ -116,6 +124,11 @@ impl Index {
         self.parts.get(entry.part as usize).map_or("", |part| part.words.get(entry.word as usize))
     }
 
+    /// The shortest word that its server writes for the word of an entry.
+    pub(super) fn written(&self, entry: &Entry) -> &str {
+        self.parts.get(entry.part as usize).map_or("", |part| part.written.get(entry.word as usize))
+    }
+
     /// What a view shows; made once, as long as the snapshot lasts.
     pub(crate) fn view(&self, key: String, sees: impl Fn(&Tool) -> bool) -> Arc<View> {
         let views = || self.views.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -124,7 +137,10 @@ impl Index {
         }
         let seen: Box<[bool]> = self.tools().map(|tool| sees(tool)).collect(); // Without the lock.
         let count = seen.iter().filter(|seen| **seen).count();
-        let view = Arc::new(View { seen: (count < seen.len()).then_some(seen), count });
+        let of_server = |bounds: &&[usize]| seen[bounds[0]..bounds[1]].contains(&true);
+        let servers = self.bases.windows(2).filter(of_server).count();
+        let seen = (count < seen.len()).then_some(seen);
+        let view = Arc::new(View { seen, count, servers, remembered: Remembered::default() });
         let mut views = views();
         if views.len() >= MAX_VIEWS {
             views.clear();

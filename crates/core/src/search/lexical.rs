@@ -1,7 +1,8 @@
 //! Words against words: how much of a request a tool's texts have, rare words counting most.
 
+use super::guesses::guesses;
 use super::index::{Entry, Index, View};
-use super::pieces::Vocabulary;
+use super::neighbours::NEAR;
 use super::synonyms;
 use super::weights::WEIGHTS;
 use super::words::{Stems, each_word, is_stop};
@@ -11,8 +12,8 @@ use std::collections::HashMap;
 const MAX_TERMS: usize = 96;
 /// So many unknown words are thought about.
 const MAX_GUESSED: usize = 4;
-/// So many words an unknown one may have meant.
-const MAX_GUESSES: usize = 4;
+/// So many words, those that come first, stand for near ones, too: what a request is about is said early.
+const MAX_WIDENED: usize = 12;
 
 /// A word that is looked for.
 #[derive(Debug, Default, Clone)]
@@ -20,6 +21,8 @@ struct Term {
     weight: f32,
     /// The texts that have it, as bits.
     texts: u32,
+    /// The fields that are told of a tool that has it, as bits.
+    told: u8,
 }
 
 /// The scores of all tools for several texts.
@@ -32,7 +35,7 @@ pub(super) struct Scores {
 
 /// Scores all tools in view. The first text is the whole request, those that follow are parts of it.
 pub(super) fn score(index: &Index, view: &View, texts: &[&str], fields: &mut [u8]) -> Scores {
-    let terms = terms(index, texts);
+    let terms = terms(index, view, texts);
     let mut scores = vec![vec![0_f32; index.len()]; texts.len()];
     let mut servers = vec![0_f32; index.parts.len()];
     for (word, term) in &terms {
@@ -69,11 +72,18 @@ impl Terms {
     }
 }
 
+/// A word of the request as it is written, and the texts that have it, as bits.
+struct Asked {
+    word: String,
+    stem: String,
+    texts: u32,
+}
+
 /// The words of all texts, with what they stand for.
-fn terms(index: &Index, texts: &[&str]) -> Vec<(String, Term)> {
+fn terms(index: &Index, view: &View, texts: &[&str]) -> Vec<(String, Term)> {
     let stems = Stems::default();
     let mut terms = Terms::default();
-    let mut unknown: Vec<(String, u32)> = Vec::new(); // Each once: a word of a clause is one of the whole, too.
+    let mut asked: Vec<Asked> = Vec::new(); // Each once: a word of a clause is one of the whole, too.
     for (text, bit) in texts.iter().zip((0..32).map(|at| 1_u32 << at)) {
         let mut before = String::new();
         each_word(text, &mut |word: &str| {
@@ -81,13 +91,15 @@ fn terms(index: &Index, texts: &[&str]) -> Vec<(String, Term)> {
                 return before.clear();
             }
             let stem = stems.of(word);
-            match index.entries(&stem) {
-                [] => match unknown.iter().position(|(known, _)| known == word) {
-                    Some(place) => unknown[place].1 |= bit,
-                    None if unknown.len() < MAX_TERMS => unknown.push((word.to_owned(), bit)),
-                    None => {}
-                },
-                _ => terms.put(&stem, 1.0, bit),
+            match asked.iter().position(|known| known.stem == stem) {
+                Some(place) => asked[place].texts |= bit,
+                None if asked.len() >= MAX_TERMS => {}
+                None => {
+                    asked.push(Asked { word: word.to_owned(), stem: stem.clone().into_owned(), texts: bit })
+                }
+            }
+            if index.has(view, &stem) {
+                terms.put(&stem, 1.0, bit);
             }
             // What one writes as two words another writes as one.
             let joined = format!("{before}{word}");
@@ -98,19 +110,37 @@ fn terms(index: &Index, texts: &[&str]) -> Vec<(String, Term)> {
             word.clone_into(&mut before);
         });
     }
-    // A word that stands in the request itself counts as such, and not once more for another.
+    let is_unknown = |asked: &&Asked| !index.has(view, &asked.stem);
     let mut literal: Vec<(String, u32)> =
         terms.found.iter().map(|(stem, term)| (stem.clone(), term.texts)).collect();
-    literal.extend(unknown.iter().map(|(word, bit)| (stems.of(word).into_owned(), *bit)));
-    for (word, bit) in unknown.iter().take(MAX_GUESSED) {
-        guesses(index, word, &stems).iter().for_each(|guess| terms.put(guess, WEIGHTS.guess, *bit));
+    literal.extend(asked.iter().filter(is_unknown).map(|asked| (asked.stem.clone(), asked.texts)));
+    for asked in asked.iter().filter(is_unknown).take(MAX_GUESSED) {
+        let meant = guesses(index, &asked.word, &stems);
+        meant.iter().for_each(|guess| terms.put(guess, WEIGHTS.guess, asked.texts));
     }
     for (stem, bits) in literal {
         for other in synonyms::of(&stem).iter().filter(|other| !index.entries(other).is_empty()) {
             terms.put(other, WEIGHTS.synonym, bits);
         }
     }
+    // Of a tool that has a near word alone, the meaning is alike: the words of the request are not found in it.
+    terms.found.iter_mut().for_each(|(_, term)| term.told = u8::MAX);
+    put_near(index, view, &asked, &mut terms);
     terms.found
+}
+
+/// Puts the words of the catalog that are nearest to those of the request.
+fn put_near(index: &Index, view: &View, asked: &[Asked], terms: &mut Terms) {
+    let words: Vec<&str> = asked.iter().take(MAX_WIDENED).map(|asked| asked.word.as_str()).collect();
+    for (asked_for, near) in asked.iter().zip(index.near(view, &words)) {
+        let others = near.iter().map(|near| (index.word(near.entry), near.likeness));
+        for (other, likeness) in others.filter(|(other, _)| *other != asked_for.stem).take(NEAR) {
+            // A word that stands in the request itself counts as such, and not once more for another.
+            if asked.iter().all(|asked| asked.stem != other) {
+                terms.put(other, WEIGHTS.near * likeness, asked_for.texts);
+            }
+        }
+    }
 }
 
 /// Adds what one word is worth.
@@ -128,9 +158,13 @@ fn add(
         (postings, true) => postings.len(),
         (postings, false) => postings.iter().filter(|posting| view.has(posting.tool())).count(),
     };
-    let having: usize = entries.iter().map(count).sum();
+    // What is hidden makes no word more common, neither among tools nor among servers.
+    let (having, servers_having) = entries
+        .iter()
+        .map(count)
+        .fold((0, 0), |(all, some), seen| (all + seen, some + usize::from(seen > 0)));
     let rarity = rarity(view.count, having) * term.weight;
-    let among = rarity_of_servers(index, entries.len()) * term.weight;
+    let among = rarity_of_servers(view.servers, servers_having) * term.weight;
     for entry in entries {
         let mut named = 0;
         for posting in index.postings(entry) {
@@ -139,7 +173,7 @@ fn add(
                 continue;
             }
             named += u32::from(posting.fields() & 0b11 != 0);
-            fields[place] |= posting.fields();
+            fields[place] |= posting.fields() & term.told;
             let worth = rarity * posting.count / (posting.count + WEIGHTS.k1);
             let mut texts = term.texts;
             while texts != 0 {
@@ -158,8 +192,8 @@ fn rarity(all: usize, having: usize) -> f32 {
     (1.0 + (all - having + 0.5) / (having + 0.5)).ln()
 }
 
-fn rarity_of_servers(index: &Index, having: usize) -> f32 {
-    if index.parts.len() < 2 { 0.0 } else { rarity(index.parts.len(), having) }
+fn rarity_of_servers(all: usize, having: usize) -> f32 {
+    if all < 2 { 0.0 } else { rarity(all, having) }
 }
 
 impl Index {
@@ -171,8 +205,15 @@ impl Index {
         &self.words[from..from + length]
     }
 
+    /// Whether any tool in view has a stem.
+    pub(super) fn has(&self, view: &View, stem: &str) -> bool {
+        let is_seen = |entry| self.postings(entry).iter().any(|posting| view.has(posting.tool()));
+        let mut entries = self.entries(stem).iter();
+        if view.is_whole() { entries.next().is_some() } else { entries.any(is_seen) }
+    }
+
     /// Known words that begin with a text.
-    fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(super) fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         let from = self.unique.partition_point(|entry| self.word(*entry) < start);
         self.unique[from..]
             .iter()
@@ -181,99 +222,8 @@ impl Index {
     }
 }
 
-/// What somebody may have meant by a word that no tool has: a longer word, two words, or one spelled right.
-fn guesses(index: &Index, word: &str, stems: &Stems) -> Vec<String> {
-    if !word.is_ascii() || word.len() < 3 {
-        return Vec::new();
-    }
-    let longer: Vec<String> = index.beginning(word).take(MAX_GUESSES).map(str::to_owned).collect();
-    if !longer.is_empty() {
-        return longer;
-    }
-    for at in 3..word.len().saturating_sub(2) {
-        let parts = [stems.of(&word[..at]), stems.of(&word[at..])];
-        if parts.iter().all(|part| !index.entries(part).is_empty()) {
-            return parts.map(|part| part.into_owned()).to_vec();
-        }
-    }
-    // A word of the language that no tool has is spelled right: nothing else was meant.
-    if word.len() < 5 || Vocabulary::get().has(word) {
-        return Vec::new();
-    }
-    spelled_right(index, &stems.of(word))
-}
-
-fn spelled_right(index: &Index, stem: &str) -> Vec<String> {
-    let most = if stem.len() < 8 { 1 } else { 2 };
-    let Some(first) = stem.get(..1) else { return Vec::new() };
-    let near =
-        index.beginning(first).filter(|word| word.len().abs_diff(stem.len()) <= most && word.is_ascii());
-    let mut rows = Rows::default();
-    let mut found: Vec<(usize, &str)> = near
-        .map(|word| (rows.distance(stem.as_bytes(), word.as_bytes()), word))
-        .filter(|(distance, _)| *distance <= most)
-        .collect();
-    found.sort_unstable();
-    let least = found.first().map_or(0, |(distance, _)| *distance);
-    found
-        .into_iter()
-        .take_while(|(distance, _)| *distance == least)
-        .take(MAX_GUESSES)
-        .map(|(_, word)| word.to_owned())
-        .collect()
-}
-
-/// Room for comparing words letter by letter, used again for the next pair.
-#[derive(Default)]
-struct Rows([Vec<usize>; 3]);
-
-impl Rows {
-    /// How many letters must be changed, left out, put in or swapped with a neighbour.
-    fn distance(&mut self, a: &[u8], b: &[u8]) -> usize {
-        let [two_ago, last, row] = &mut self.0;
-        for kept in [&mut *two_ago, &mut *row] {
-            kept.clear();
-            kept.resize(b.len() + 1, 0);
-        }
-        last.clear();
-        last.extend(0..=b.len());
-        for i in 1..=a.len() {
-            row[0] = i;
-            for j in 1..=b.len() {
-                let differs = usize::from(a[i - 1] != b[j - 1]);
-                row[j] = (last[j - 1] + differs).min(last[j] + 1).min(row[j - 1] + 1);
-                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                    row[j] = row[j].min(two_ago[j - 2] + 1);
-                }
-            }
-            std::mem::swap(two_ago, last);
-            std::mem::swap(last, row);
-        }
-        last[b.len()]
-    }
-}
-
 /// A hash of a word, the same in every process.
 pub(super) fn hash(word: &str) -> u64 {
     word.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Rows;
-
-    #[test]
-    fn distances_count_swaps_as_one() {
-        let cases = [
-            ("issue", "issue", 0),
-            ("isseu", "issue", 1),
-            ("isue", "issue", 1),
-            ("abc", "xyz", 3),
-            ("", "ab", 2),
-        ];
-        for (a, b, expected) in cases {
-            assert_eq!(Rows::default().distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
-        }
-    }
 }

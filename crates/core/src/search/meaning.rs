@@ -106,6 +106,20 @@ pub(super) fn meaning(request: &str) -> Option<Vector> {
     })
 }
 
+/// A word of more pieces than this is no word that the table knows.
+const MAX_WORD_PIECES: usize = 3;
+
+/// What one lower-case word means by itself; nothing where the table does not know it.
+pub(super) fn meaning_of_word(word: &str) -> Option<Vector> {
+    let mut rows = Vec::new();
+    Vocabulary::get().rows(word, &mut rows);
+    let mut sum = [0_f32; WIDTH];
+    if rows.len() <= MAX_WORD_PIECES {
+        rows.iter().for_each(|row| add_row(&mut sum, usize::from(*row), 1.0));
+    }
+    Vector::of(&sum)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::comparison::{Sought, Vectors};

@@ -1,18 +1,20 @@
 //! Tool search: from what somebody wants to the tools that do it.
 //!
 //! Two engines look at every tool: one counts words (`words`, `part`, `lexical`), the other compares meanings by a
-//! table of vectors that is part of the binary (`pieces`, `meaning`). `rank` puts both together. Nothing is made
-//! before somebody searches. What a server's texts say is worked out once for each part of the catalog and
-//! goes with it from snapshot to snapshot.
+//! table of vectors that is part of the binary (`pieces`, `meaning`). By the same table a word also stands for its
+//! nearest in the catalog (`neighbours`). `rank` puts both together. Nothing is made before somebody searches. What a
+//! server's texts say is worked out once for each part of the catalog and goes with it from snapshot to snapshot.
 
 mod clauses;
 mod comparison;
 mod fields;
 mod given;
+mod guesses;
 mod index;
 mod lexical;
 mod meaning;
 mod names;
+mod neighbours;
 mod part;
 mod pieces;
 mod query;

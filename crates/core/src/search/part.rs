@@ -88,6 +88,8 @@ impl Texts {
 pub struct Part {
     /// Stems, in order.
     pub(super) words: Texts,
+    /// For each stem the shortest word that has it: a stem itself may be no word.
+    pub(super) written: Texts,
     /// Where the postings of each stem begin, and where the last end.
     starts: Vec<u32>,
     postings: Vec<Posting>,
@@ -115,11 +117,22 @@ impl Part {
 pub(super) struct Analyst {
     stems: Stems,
     /// Words as they are written, and their stems; stop words have none.
-    known: NameMap<Box<str>, Option<u32>>,
+    known: NameMap<Box<str>, Option<Known>>,
     ids: NameMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
+    /// Words as they are written.
+    forms: Vec<Box<str>>,
+    /// By stem, the shortest word of the part that is being read.
+    shortest: Vec<Option<u32>>,
     reader: Reader,
     found: Vec<(u32, u8)>,
+}
+
+/// A word that was read before: its stem and itself, as places in the analyst's lists.
+#[derive(Clone, Copy)]
+struct Known {
+    stem: u32,
+    form: u32,
 }
 
 /// The words of one tool so far, by field.
@@ -134,6 +147,7 @@ impl Analyst {
         let name = server.entry.name.as_str();
         let mut shared = Lengths::default();
         self.found.clear();
+        self.shortest.clear();
         if !server.entry.is_virtual() {
             self.words(Field::Server, name, &mut shared);
         }
@@ -178,32 +192,50 @@ impl Analyst {
     }
 
     fn words(&mut self, field: Field, text: &str, lengths: &mut Lengths) {
-        let Self { stems, known, ids, texts, found, .. } = self;
         let length = &mut lengths.0[field.index()];
         each_word(text, &mut |word: &str| {
-            if found.len() >= MAX_WORDS {
+            if self.found.len() >= MAX_WORDS {
                 return;
             }
-            let id = match known.get(word) {
-                Some(id) => *id,
-                None => {
-                    let id = (!is_stop(word)).then(|| {
-                        let stem = stems.of(word);
-                        let next = u32::try_from(texts.len()).unwrap_or(u32::MAX);
-                        *ids.entry(Box::from(&*stem)).or_insert_with(|| {
-                            texts.push(Box::from(&*stem));
-                            next
-                        })
-                    });
-                    known.insert(word.into(), id);
-                    id
-                }
+            let known = match self.known.get(word) {
+                Some(known) => *known,
+                None => self.learn(word),
             };
-            if let Some(id) = id {
+            if let Some(known) = known {
                 *length += 1;
-                found.push((id, field as u8));
+                self.found.push((known.stem, field as u8));
+                self.keep_shortest(known);
             }
         });
+    }
+
+    /// Remembers a word; a stop word is none.
+    fn learn(&mut self, word: &str) -> Option<Known> {
+        let Self { stems, ids, texts, forms, .. } = self;
+        let count = |list: &[Box<str>]| u32::try_from(list.len()).unwrap_or(u32::MAX);
+        let known = (!is_stop(word)).then(|| {
+            let (stem, form) = (stems.of(word), count(forms));
+            forms.push(word.into());
+            let stem = *ids.entry(Box::from(&*stem)).or_insert_with(|| {
+                texts.push(Box::from(&*stem));
+                count(texts) - 1
+            });
+            Known { stem, form }
+        });
+        self.known.insert(word.into(), known);
+        known
+    }
+
+    fn keep_shortest(&mut self, Known { stem, form }: Known) {
+        let place = stem as usize;
+        if self.shortest.len() <= place {
+            self.shortest.resize(place + 1, None);
+        }
+        let order = |form: u32| (self.forms[form as usize].len(), &self.forms[form as usize]);
+        match self.shortest[place] {
+            Some(kept) if kept == form || order(kept) <= order(form) => {}
+            _ => self.shortest[place] = Some(form),
+        }
     }
 
     /// Turns the words of one tool into postings.
@@ -232,6 +264,8 @@ impl Analyst {
         part.starts.reserve_exact(groups.len() + 1);
         for group in groups {
             part.words.push(text(group));
+            let shortest = self.shortest.get(group[0].0 as usize).copied().flatten();
+            part.written.push(shortest.map_or(text(group), |form| &self.forms[form as usize]));
             part.starts.push(u32::try_from(part.postings.len()).unwrap_or(u32::MAX));
             part.postings.extend(group.iter().map(|(_, posting)| *posting));
         }

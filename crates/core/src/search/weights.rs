@@ -27,6 +27,10 @@ pub(super) struct Weights {
     pub server: f32,
     /// What a word of the same sense counts.
     pub synonym: f32,
+    /// What a near word counts, times how like it is to the word that was asked for.
+    pub near: f32,
+    /// How like a near word is at least.
+    pub least_near: f32,
     /// What a word counts that an unknown one may have meant.
     pub guess: f32,
     /// What a name adds that is the whole query in other letters.
@@ -56,6 +60,8 @@ pub(super) const WEIGHTS: Weights = Weights {
     clause: 0.3,
     server: 0.2,
     synonym: 0.3,
+    near: 0.5,
+    least_near: 0.3,
     guess: 0.6,
     same_name: 0.3,
     name_prefix: 0.15,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::fault::Problem;
-use toolbooth_core::json::{ObjectWriter, RawJson, with_members};
+use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
 use toolbooth_engine::parked::{Ongoing, Parked};
 use toolbooth_engine::state::{Binding, Meaning};
 use toolbooth_engine::{Answer, ResultFacts};
@@ -19,10 +19,14 @@ use toolbooth_upstream::{LinkEvent, Question, ResultStream};
 use toolbooth_wire::codes::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError};
 use toolbooth_wire::envelope::{write_notification, write_request};
 use toolbooth_wire::meta::INPUT_KEY;
-use toolbooth_wire::{Era, Id};
+use toolbooth_wire::{Era, Id, Revision};
+use uuid::Uuid;
 
 /// How long further questions are awaited, so that a modern client gets them together.
 const GATHER: Duration = Duration::from_millis(25);
+
+/// Tells a legacy client that a visit to an address is over.
+const VISIT_OVER: &str = "notifications/elicitation/complete";
 
 /// What comes next.
 #[derive(Debug)]
@@ -63,10 +67,28 @@ pub struct Following {
     questions: Vec<(String, Question)>,
     /// What a legacy client was asked in this request.
     asked: Vec<u64>,
+    /// The addresses to which a legacy client's user was sent.
+    visits: Vec<Visit>,
     gathering_until: Option<Instant>,
     outcome: Option<Result<Answer, Problem>>,
     /// Answers the client sent along before it was asked.
     given: Option<RawJson>,
+}
+
+/// An address to which a user was sent.
+#[derive(Debug)]
+struct Visit {
+    id: String,
+    end: VisitEnd,
+}
+
+/// Who tells that a visit is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VisitEnd {
+    /// The server, by the id that it gave.
+    Server,
+    /// The gateway, when the call has succeeded: a modern server gives no id and tells nothing.
+    Gateway,
 }
 
 enum Woke {
@@ -92,6 +114,7 @@ impl Following {
             messages: VecDeque::new(),
             questions: Vec::new(),
             asked: Vec::new(),
+            visits: Vec::new(),
             gathering_until: None,
             outcome: None,
             given: None,
@@ -160,6 +183,9 @@ impl Following {
                             self.heard(event);
                         }
                     }
+                    if !self.visits.is_empty() {
+                        self.end_visits(&outcome);
+                    }
                     self.outcome = Some(outcome);
                 }
                 Woke::Gathered => return Step::Done(self.park()),
@@ -182,7 +208,28 @@ impl Following {
                 }
             }
             LinkEvent::Question(question) => self.asked(question),
+            LinkEvent::Elicited(params) => {
+                let id = params.member("elicitationId");
+                let id = id.as_ref().and_then(RawJson::string);
+                let visit =
+                    |visit: &Visit| visit.end == VisitEnd::Server && Some(&*visit.id) == id.as_deref();
+                if self.visits.iter().any(visit) {
+                    self.messages.push_back(write_notification(VISIT_OVER, Some(&params)));
+                }
+            }
             LinkEvent::Acknowledged => {}
+        }
+    }
+
+    /// Tells that visits are over where nobody else does.
+    fn end_visits(&mut self, outcome: &Result<Answer, Problem>) {
+        if !matches!(outcome, Ok(Answer::Result { .. } | Answer::Stream { .. })) {
+            return;
+        }
+        for visit in self.visits.iter().filter(|visit| visit.end == VisitEnd::Gateway) {
+            let mut params = ObjectWriter::default();
+            params.text("elicitationId", &visit.id);
+            self.messages.push_back(write_notification(VISIT_OVER, Some(&params.finish())));
         }
     }
 
@@ -198,25 +245,38 @@ impl Following {
     }
 
     fn asked(&mut self, question: Question) {
-        let capability = match question.method.as_str() {
-            "elicitation/create" => "elicitation",
-            "sampling/createMessage" => "sampling",
-            _ => "roots",
+        let facts = &self.client.facts;
+        let is_visit = is_visit(&question);
+        let can = match question.method.as_str() {
+            "elicitation/create" if is_visit => {
+                facts.can_open_urls() && self.client.revision >= Revision::V2025_11_25
+            }
+            "elicitation/create" => facts.can_fill_forms(),
+            "sampling/createMessage" => facts.can("sampling"),
+            _ => facts.can("roots"),
         };
-        if !self.client.facts.can(capability) {
+        if !can {
+            let how = if is_visit { " in url mode" } else { "" };
             let refusal =
-                RpcError::new(METHOD_NOT_FOUND, format!("the client cannot do {}", question.method));
+                RpcError::new(METHOD_NOT_FOUND, format!("the client cannot do {}{how}", question.method));
             let _ = question.reply.send(Err(refusal));
             return;
         }
-        match (&self.client.session, self.client.era()) {
+        match (self.client.session.clone(), self.client.era()) {
             (Some(session), Era::Legacy) => {
-                let Question { method, params, reply } = question;
+                let Question { method, mut params, reply } = question;
+                if is_visit {
+                    params = params.map(|params| self.noted_visit(params));
+                }
                 let id = session.ask(reply);
                 self.asked.push(id);
                 self.messages.push_back(write_request(id, &method, params.as_ref()));
             }
             _ => {
+                let mut question = question;
+                if is_visit {
+                    question.params = question.params.map(without_visit_id);
+                }
                 let key = self.key_of(&question);
                 // A client that came with the answer is not asked.
                 if let Some(answer) = self.given.as_ref().and_then(|given| given.member(&key)) {
@@ -227,6 +287,19 @@ impl Following {
                 self.gathering_until.get_or_insert_with(|| Instant::now() + GATHER);
             }
         }
+    }
+
+    /// Notes where a legacy client's user is sent; where the server gives no id for it, the gateway does.
+    fn noted_visit(&mut self, params: RawJson) -> RawJson {
+        let given = params.member("elicitationId");
+        if let Some(id) = given.as_ref().and_then(RawJson::string) {
+            self.visits.push(Visit { id: id.into_owned(), end: VisitEnd::Server });
+            return params;
+        }
+        let id = Uuid::new_v4().to_string();
+        let named = with_members(&params, &[("elicitationId", RawJson::from_value(&id))]);
+        self.visits.push(Visit { id, end: VisitEnd::Gateway });
+        named.unwrap_or(params)
     }
 
     /// The key a question goes by: the server's own word for it where it gives one.
@@ -279,7 +352,7 @@ impl Following {
                     self.method,
                 ))
             }
-            Ok(Answer::Error(error)) => Final::Error(translate::error(error, &self.client, self.method)),
+            Ok(Answer::Error(error)) => Final::Error(translate::error(error, &self.client)),
             Ok(Answer::InputRequired { requests, state, .. }) => {
                 let state = state.map(|state| state.to_string());
                 let sealed = self
@@ -294,7 +367,7 @@ impl Following {
                 }
             }
             Err(problem) => match translate::problem(&problem, self.method) {
-                Told::Error(error) => Final::Error(translate::error(error, &self.client, self.method)),
+                Told::Error(error) => Final::Error(translate::error(error, &self.client)),
                 Told::Result(result) => Final::Result(translate::result(
                     &result,
                     Era::Legacy,
@@ -305,6 +378,22 @@ impl Following {
             },
         }
     }
+}
+
+/// Whether a question sends the user to an address.
+fn is_visit(question: &Question) -> bool {
+    let mode = question.params.as_ref().and_then(|params| params.member("mode"));
+    question.method == "elicitation/create"
+        && mode.is_some_and(|mode| mode.string().as_deref() == Some("url"))
+}
+
+/// The modern era knows no ids of visits: the request that comes back says it.
+fn without_visit_id(params: RawJson) -> RawJson {
+    let without = edit_object(&params, |key, _| match key {
+        "elicitationId" => Edit::Drop,
+        _ => Edit::Keep,
+    });
+    without.unwrap_or(params)
 }
 
 fn input_required(requests: Option<&RawJson>, state: &str) -> RawJson {

@@ -112,7 +112,7 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
     match message {
         Message::Request(request) => pin!(asked(&door, &caller, &head.headers, request)).await,
         Message::Notification(notification) => told(&door, &caller, &head.headers, notification),
-        Message::Response(response) => match session_of(&door, &caller, &head.headers) {
+        Message::Response(response) => match session_of(&door, &caller, &head.headers, None) {
             Ok(session) => {
                 if let Some(id) = response.id {
                     session.answered(&id, response.outcome);
@@ -152,7 +152,7 @@ async fn asked(
         };
         return pin!(begin(door, &client, headers, request, meta)).await;
     }
-    let session = match session_of(door, caller, headers) {
+    let session = match session_of(door, caller, headers, Some(&request.id)) {
         Ok(session) => session,
         Err(response) => return *response,
     };
@@ -300,7 +300,7 @@ fn told(
         // The modern era has no notifications toward the server; they are taken and do nothing.
         return plain(StatusCode::ACCEPTED);
     }
-    match session_of(door, caller, headers) {
+    match session_of(door, caller, headers, None) {
         Ok(session) => {
             heed(&session, &notification);
             plain(StatusCode::ACCEPTED)
@@ -319,27 +319,29 @@ pub(super) fn heed(session: &Session, notification: &Notification) {
     }
 }
 
+/// The session that a message names; else the answer, to the request of this id where it is one.
 pub(super) fn session_of(
     door: &Door,
     caller: &Caller,
     headers: &HeaderMap,
+    request: Option<&Id>,
 ) -> Result<Arc<Session>, Box<Response<Body>>> {
     let Some(id) = headers.get(&mirror::SESSION_ID) else {
         let error = RpcError::new(
             INVALID_REQUEST,
             "Invalid Request: no Mcp-Session-Id; start with `initialize`, or send the modern `_meta`",
         );
-        return Err(Box::new(failure(StatusCode::BAD_REQUEST, None, &error)));
+        return Err(Box::new(failure(StatusCode::BAD_REQUEST, request, &error)));
     };
     if let Some(version) = headers.get(&mirror::PROTOCOL_VERSION)
         && !version.to_str().is_ok_and(|version| Revision::from_name(version).is_some())
     {
         let error = unsupported_version(&String::from_utf8_lossy(version.as_bytes()));
-        return Err(Box::new(failure(StatusCode::BAD_REQUEST, None, &error)));
+        return Err(Box::new(failure(StatusCode::BAD_REQUEST, request, &error)));
     }
     id.to_str().ok().and_then(|id| door.sessions.get(id, caller)).ok_or_else(|| {
         let error = RpcError::new(INVALID_REQUEST, "Session not found; start with `initialize`");
-        Box::new(failure(StatusCode::NOT_FOUND, None, &error))
+        Box::new(failure(StatusCode::NOT_FOUND, request, &error))
     })
 }
 
@@ -352,7 +354,7 @@ async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Res
     if !accepts.contains("text/event-stream") && !accepts.contains("*/*") {
         return plain(StatusCode::NOT_ACCEPTABLE);
     }
-    let session = match session_of(door, caller, headers) {
+    let session = match session_of(door, caller, headers, None) {
         Ok(session) => session,
         Err(response) => return *response,
     };
@@ -371,7 +373,7 @@ fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Respon
     if !headers.contains_key(&mirror::SESSION_ID) {
         return not_allowed();
     }
-    match session_of(door, caller, headers) {
+    match session_of(door, caller, headers, None) {
         Ok(session) => {
             door.sessions.remove(&session.id);
             forget(door, &session);

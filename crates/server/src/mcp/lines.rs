@@ -4,6 +4,7 @@
 //! stand for themselves.
 
 use super::Door;
+use super::batch;
 use super::cancel::Cancel;
 use super::client::{Client, modern_facts};
 use super::follow::{Final, Step};
@@ -104,7 +105,11 @@ async fn write_all<W: AsyncWrite + Unpin>(mut write: W, mut queue: mpsc::Receive
 
 impl Connection {
     async fn receive(self: &Arc<Self>, line: Bytes, tasks: &mut tokio::task::JoinSet<()>) {
-        let parsed = strict::check(&line)
+        let checked = strict::check(&line);
+        if checked.is_ok() && line.trim_ascii_start().first() == Some(&b'[') {
+            return self.batched(line, tasks).await;
+        }
+        let parsed = checked
             .map_err(|error| (None, error))
             .and_then(|()| Message::parse(&line).map_err(|unreadable| (unreadable.id, unreadable.error)));
         let message = match parsed {
@@ -153,6 +158,28 @@ impl Connection {
                 }
             }
         }
+    }
+
+    async fn batched(self: &Arc<Self>, line: Bytes, tasks: &mut tokio::task::JoinSet<()>) {
+        if tasks.len() >= MAX_REQUESTS {
+            let error = RpcError::new(INVALID_REQUEST, "too many requests are under way");
+            return self.send(write_error(None, &error)).await;
+        }
+        let connection = self.clone();
+        tasks.spawn(async move {
+            let answered = match (connection.caller().await, connection.current_session()) {
+                (Ok(caller), Some(session)) => {
+                    batch::answers(&connection.door, &caller, session, &line).await
+                }
+                (Ok(_), None) => Err(batch::needs_session()),
+                (Err(error), _) => Err(error),
+            };
+            match answered {
+                Ok(Some(answers)) => connection.send(one_line(answers)).await,
+                Ok(None) => {}
+                Err(error) => connection.send(write_error(None, &error)).await,
+            }
+        });
     }
 
     fn current_session(&self) -> Option<Arc<Session>> {

@@ -262,7 +262,8 @@ impl Listening {
         if !self.filter.wants_list(kind) {
             return false;
         }
-        let digest = self.door.engine.listed(kind, &self.client.caller, &self.client.facts).digest();
+        let list = self.door.engine.listed(kind, &self.client.caller, &self.client.facts, self.client.era());
+        let digest = list.digest();
         let place = ListKind::ALL.iter().position(|other| *other == kind);
         place
             .and_then(|place| self.known.get_mut(place))

@@ -3,7 +3,7 @@
 use super::translate::Dress;
 use crate::body::Body;
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use std::io;
 use toolbooth_upstream::ResultStream;
 use toolbooth_wire::Id;
@@ -39,7 +39,7 @@ pub(super) fn body(id: &Id, stream: ResultStream, dress: Dress) -> Body {
     Body::Stream { first: Some(first), rest: pieces(stream, dress), left }
 }
 
-type Pieces = std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<Bytes>> + Send>>;
+type Pieces = std::pin::Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// The pieces of a long result, dressed for its client.
 fn pieces(stream: ResultStream, dress: Dress) -> Pieces {
@@ -48,30 +48,35 @@ fn pieces(stream: ResultStream, dress: Dress) -> Pieces {
         Dress::AsIs => Box::pin(body),
         Dress::Front(front) => {
             let mut skip = 1;
-            let rest = body.map(move |chunk| {
-                chunk.map(|chunk| {
-                    let skipped = std::mem::take(&mut skip).min(chunk.len());
-                    chunk.slice(skipped..)
+            let rest = undressed(body, Undress::for_modern()).map(move |piece| {
+                piece.map(|piece| {
+                    let skipped = skip.min(piece.len());
+                    skip -= skipped;
+                    piece.slice(skipped..)
                 })
             });
             Box::pin(
                 futures_util::stream::once(std::future::ready(Ok(Bytes::from_static(front)))).chain(rest),
             )
         }
-        Dress::Without => {
-            let mut undress = Undress::default();
-            Box::pin(body.flat_map(move |chunk| {
-                let mut out = Vec::with_capacity(2);
-                match chunk {
-                    Ok(chunk) => {
-                        let mut pieces = Vec::with_capacity(2);
-                        undress.push(&chunk, &mut pieces);
-                        out.extend(pieces.into_iter().map(Ok));
-                    }
-                    Err(error) => out.push(Err(error)),
-                }
-                futures_util::stream::iter(out)
-            }))
-        }
+        Dress::Without => Box::pin(undressed(body, Undress::for_legacy())),
     }
+}
+
+fn undressed(
+    body: impl Stream<Item = io::Result<Bytes>> + Send,
+    mut undress: Undress,
+) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    body.flat_map(move |chunk| {
+        let mut out = Vec::with_capacity(2);
+        match chunk {
+            Ok(chunk) => {
+                let mut pieces = Vec::with_capacity(2);
+                undress.push(&chunk, &mut pieces);
+                out.extend(pieces.into_iter().map(Ok));
+            }
+            Err(error) => out.push(Err(error)),
+        }
+        futures_util::stream::iter(out)
+    })
 }

@@ -22,9 +22,9 @@ use toolbooth_engine::record::progress_wanted;
 use toolbooth_engine::state::{Binding, Meaning};
 use toolbooth_engine::{CallRequest, Inquiry};
 use toolbooth_upstream::CallLink;
-use toolbooth_upstream::connection::{LOG_LEVELS, Round, our_info};
+use toolbooth_upstream::connection::{LOG_LEVELS, Round, our_info, our_instance};
 use toolbooth_wire::codes::{INVALID_PARAMS, METHOD_NOT_FOUND};
-use toolbooth_wire::meta::{RequestMeta, SERVER_INFO};
+use toolbooth_wire::meta::{INSTANCE, RequestMeta, SERVER_INFO};
 use toolbooth_wire::mirror;
 use toolbooth_wire::{Era, Request, Revision, RpcError};
 
@@ -278,7 +278,7 @@ async fn list(door: &Door, client: &Client, request: &Request, kind: ListKind) -
         return Err(invalid("`cursor` was not handed out by this gateway"));
     }
     door.engine.gathered(&client.caller).await;
-    let list = door.engine.listed(kind, &client.caller, &client.facts);
+    let list = door.engine.listed(kind, &client.caller, &client.facts, client.era());
     if kind == ListKind::Tools {
         door.engine.shown().listed(&client.caller, &client.facts, &list);
     }
@@ -296,6 +296,7 @@ fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> RawJson {
     let versions: Vec<&str> = Revision::ALL.iter().map(|revision| revision.as_str()).collect();
     let mut meta = ObjectWriter::default();
     meta.raw(SERVER_INFO, &our_info());
+    meta.text(INSTANCE, our_instance());
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("resultType", "complete");
     writer.raw("supportedVersions", &RawJson::from_value(&versions));
@@ -318,6 +319,9 @@ pub fn initialized(door: &Door, caller: &Caller, client: &ClientFacts, revision:
     if let Some(instructions) = instructions(door, caller, client) {
         writer.text("instructions", &instructions);
     }
+    let mut meta = ObjectWriter::default();
+    meta.text(INSTANCE, our_instance());
+    writer.raw("_meta", &meta.finish());
     writer.finish()
 }
 

@@ -6,31 +6,46 @@ use toolbooth_core::fault::Problem;
 use toolbooth_core::held::HeldKind;
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
 use toolbooth_engine::ResultFacts;
+use toolbooth_upstream::connection::our_info;
 use toolbooth_wire::codes::{
-    INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED, RESOURCE_NOT_FOUND, RpcError, UPSTREAM_FAILED,
+    INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY, REFUSED, RESOURCE_NOT_FOUND,
+    RpcError, UPSTREAM_FAILED, URL_ELICITATION_REQUIRED,
 };
-use toolbooth_wire::meta::strip_modern;
+use toolbooth_wire::meta::{SERVER_INFO, strip_modern};
 use toolbooth_wire::{Era, Revision};
 use uuid::Uuid;
 
+/// A `_meta` that says whose answer it is.
+macro_rules! our_meta {
+    () => {
+        concat!(
+            r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolbooth","title":"Toolbooth","version":""#,
+            env!("CARGO_PKG_VERSION"),
+            r#""}}"#
+        )
+    };
+}
+
 /// What ends a list for modern clients: fresh for a while, for this caller alone, and from whom. Ready bytes,
 /// as the list before it.
-pub const LIST_END: &str = concat!(
-    r#","resultType":"complete","ttlMs":30000,"cacheScope":"private","#,
-    r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolbooth","title":"Toolbooth","version":""#,
-    env!("CARGO_PKG_VERSION"),
-    r#""}}}"#
-);
+pub const LIST_END: &str =
+    concat!(r#","resultType":"complete","ttlMs":30000,"cacheScope":"private","#, our_meta!(), "}");
+
+/// What a legacy server says of itself in a result for a modern client stands under this key; the protocol's own
+/// is the gateway's.
+pub const THEIR_INFO: &str = "toolbooth/serverInfo";
 
 /// Writes a server's result for a client.
 pub fn result(result: &RawJson, from: Era, facts: ResultFacts, client: &Client, method: &str) -> RawJson {
-    match client.era() {
-        Era::Modern => complete_modern(result, method),
-        Era::Legacy if from == Era::Modern && facts.has_extras => {
+    match (client.era(), from) {
+        (Era::Modern, Era::Modern) => complete_modern(result, method),
+        (Era::Modern, Era::Legacy) => modernised(result, method),
+        (Era::Legacy, Era::Modern) if facts.has_extras => {
             for_revision(&strip_modern(result), facts, client.revision, method)
         }
+        (Era::Legacy, Era::Modern) => for_revision(result, facts, client.revision, method),
         // Within one era everything passes.
-        Era::Legacy => {
+        (Era::Legacy, Era::Legacy) => {
             for_revision(result, ResultFacts { odd_structure: false, ..facts }, client.revision, method)
         }
     }
@@ -50,7 +65,47 @@ pub fn warned(result: RawJson, warnings: &[Warning]) -> RawJson {
     with.unwrap_or(result)
 }
 
-/// Adds what every modern result has and a server may have left out.
+/// A legacy server's result as a modern one: finished, whatever it says of itself, and the gateway's own. What
+/// would make it a question is left out: a client would put it to a person as the gateway's.
+fn modernised(result: &RawJson, method: &str) -> RawJson {
+    let [kind, requests, state, meta, ttl, scope] =
+        result.holds(["resultType", "inputRequests", "requestState", "_meta", "ttlMs", "cacheScope"]);
+    let cleaned = (kind || requests || state || meta).then(|| without_rounds(result));
+    let text = cleaned.as_ref().unwrap_or(result).as_str();
+    let Some(rest) = text.strip_prefix('{') else { return result.clone() };
+    let cacheable = method == "resources/read";
+    // Exactly as long as it gets: a buffer with room to spare is shared at the cost of another.
+    let parts = [
+        "{\"resultType\":\"complete\"",
+        if cacheable && !ttl { ",\"ttlMs\":0" } else { "" },
+        if cacheable && !scope { ",\"cacheScope\":\"private\"" } else { "" },
+        if meta { "" } else { concat!(",", our_meta!()) },
+        if rest.trim_ascii_start().starts_with('}') { "" } else { "," },
+        rest,
+    ];
+    RawJson::trusted(parts.concat())
+}
+
+fn without_rounds(result: &RawJson) -> RawJson {
+    let edited = edit_object(result, |key, value| match key {
+        "resultType" | "inputRequests" | "requestState" => Edit::Drop,
+        "_meta" => Edit::Replace(signed(&result.share(value))),
+        _ => Edit::Keep,
+    });
+    edited.unwrap_or_else(|_| RawJson::empty_object())
+}
+
+/// A legacy server's `_meta` with the gateway's name to it.
+fn signed(meta: &RawJson) -> RawJson {
+    let ours = (SERVER_INFO, our_info());
+    let named = match meta.member(SERVER_INFO) {
+        Some(theirs) => with_members(meta, &[ours, (THEIR_INFO, theirs)]),
+        None => with_members(meta, &[ours]),
+    };
+    named.unwrap_or_else(|_| meta.clone())
+}
+
+/// Adds what every modern result has and a modern server may have left out.
 fn complete_modern(result: &RawJson, method: &str) -> RawJson {
     let cacheable = method == "resources/read";
     let has = |key: &str| result.has(key);
@@ -86,7 +141,7 @@ fn complete_modern(result: &RawJson, method: &str) -> RawJson {
 pub enum Dress {
     /// Nothing: client and server are of one era.
     AsIs,
-    /// This stands in front, in place of the result's first byte.
+    /// This stands in front, in place of the result's first byte, and what a legacy server must not say is blanked.
     Front(&'static [u8]),
     /// What only modern clients know is taken out as it goes by.
     Without,
@@ -103,11 +158,13 @@ pub fn dress(from: Era, client: &Client) -> Dress {
 
 /// Content that older revisions do not know becomes text.
 fn for_revision(result: &RawJson, facts: ResultFacts, revision: Revision, method: &str) -> RawJson {
+    let whole = if facts.odd_structure { without_odd_structure(result) } else { result.clone() };
     if revision == Revision::NEWEST_LEGACY || method != "tools/call" {
-        return if facts.odd_structure { without_odd_structure(result) } else { result.clone() };
+        return whole;
     }
+    let result = &whole;
     let Some(content) = result.member("content").and_then(|content| content.elements().ok()) else {
-        return result.clone();
+        return whole;
     };
     let blocks: Vec<RawJson> = content.iter().map(|block| block_for(block, revision)).collect();
     let joined = blocks.iter().map(RawJson::as_str).collect::<Vec<_>>().join(",");
@@ -150,15 +207,25 @@ fn block_for(block: &RawJson, revision: Revision) -> RawJson {
     writer.finish()
 }
 
-/// Writes a server's own error for a client.
-pub fn error(error: RpcError, client: &Client, method: &str) -> RpcError {
+/// Writes a server's own error for a client. That a resource is not there is said in the legacy way by now, whatever
+/// the server's era.
+pub fn error(error: RpcError, client: &Client) -> RpcError {
     let code = match (client.era(), error.code) {
+        (Era::Modern, URL_ELICITATION_REQUIRED) => return unopened(error, client),
         (Era::Modern, RESOURCE_NOT_FOUND) => INVALID_PARAMS,
-        (Era::Legacy, INVALID_PARAMS) if method == "resources/read" => RESOURCE_NOT_FOUND,
         (Era::Legacy, _) if error.is_modern() => INVALID_REQUEST,
         (_, code) => code,
     };
     RpcError { code, ..error }
+}
+
+/// A legacy server wants an address opened first, and the client could not be told as a question.
+fn unopened(error: RpcError, client: &Client) -> RpcError {
+    if client.facts.can_open_urls() {
+        return RpcError { code: UPSTREAM_FAILED, ..error };
+    }
+    let needed = RawJson::trusted(&br#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#[..]);
+    RpcError { code: MISSING_CAPABILITY, message: error.message, data: Some(needed) }
 }
 
 /// How a fault of the gateway reads to a client.
@@ -230,8 +297,8 @@ mod tests {
     #[test]
     fn lists_say_whose_they_are_as_the_handshake_does() {
         let list = RawJson::parse(format!("{{\"tools\":[]{LIST_END}")).expect("JSON");
-        let info = list.at(&["_meta", toolbooth_wire::meta::SERVER_INFO]).expect("our own description");
-        assert_eq!(info.as_str(), toolbooth_upstream::connection::our_info().as_str());
+        let info = list.at(&["_meta", SERVER_INFO]).expect("our own description");
+        assert_eq!(info.as_str(), our_info().as_str());
     }
 
     #[test]
@@ -257,21 +324,43 @@ mod tests {
     fn results_cross_the_eras_with_nothing_lost() {
         let modern = Revision::V2026_07_28;
         let legacy = Revision::V2025_11_25;
+        let ours = our_meta!();
         let cases = [
             (
                 Era::Legacy,
                 modern,
                 "tools/call",
                 r#"{"content":[],"x":1.0}"#,
-                r#"{"resultType":"complete","content":[],"x":1.0}"#,
+                r#"{"resultType":"complete",OURS,"content":[],"x":1.0}"#,
             ),
-            (Era::Legacy, modern, "tools/call", "{}", r#"{"resultType":"complete"}"#),
+            (Era::Legacy, modern, "tools/call", "{}", r#"{"resultType":"complete",OURS}"#),
+            (
+                Era::Legacy,
+                modern,
+                "tools/call",
+                r#"{"resultType":"complete","requestState":"s","content":[],"inputRequests":{"a":1},"resultType":"input_required"}"#,
+                r#"{"resultType":"complete",OURS,"content":[]}"#,
+            ),
+            (
+                Era::Legacy,
+                modern,
+                "prompts/get",
+                r#"{"_meta":{"a":1},"\u0072esultType":"input_required"}"#,
+                r#"{"resultType":"complete","_meta":{"a":1,INFO}}"#,
+            ),
+            (
+                Era::Legacy,
+                modern,
+                "tools/call",
+                r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s"}}}"#,
+                r#"{"resultType":"complete","_meta":{INFO,"toolbooth/serverInfo":{"name":"s"}}}"#,
+            ),
             (
                 Era::Legacy,
                 modern,
                 "resources/read",
                 r#"{"contents":[]}"#,
-                r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[]}"#,
+                r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private",OURS,"contents":[]}"#,
             ),
             (
                 Era::Modern,
@@ -290,6 +379,13 @@ mod tests {
             (
                 Era::Modern,
                 legacy,
+                "tools/call",
+                r#"{"content":[],"structuredContent":[1]}"#,
+                r#"{"content":[]}"#,
+            ),
+            (
+                Era::Modern,
+                Revision::V2025_06_18,
                 "tools/call",
                 r#"{"content":[],"structuredContent":[1]}"#,
                 r#"{"content":[]}"#,
@@ -316,6 +412,8 @@ mod tests {
                 odd_structure: given.as_str().contains(":[1]"),
                 is_error: false,
             };
+            let info = ours.trim_start_matches("\"_meta\":{").trim_end_matches('}').to_owned() + "}";
+            let expected = expected.replace("OURS", ours).replace("INFO", &info);
             assert_eq!(result(&given, from, facts, &client(revision), method).as_str(), expected);
         }
     }

@@ -1,9 +1,9 @@
 //! The gateway itself over REST: whether it lives, who it takes the caller for, where tokens come from.
 
-use super::Rest;
 use super::asked::{At, Nothing};
 use super::problem::{ProblemDocument, not_found};
 use super::who::Who;
+use super::{ConfigView, Rest};
 use crate::identify::Knock;
 use axum::Json;
 use axum::extract::State;
@@ -55,12 +55,22 @@ pub struct ReadyView {
     sessions: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<CallsView>,
+    /// What the configuration in force was read from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<ConfigView>,
 }
 
 /// Says that the gateway answers clients; to administrators, how its servers and calls do.
 #[utoipa::path(get, path = "/ready", responses((status = 200, description = "It does.", body = ReadyView)))]
 pub async fn ready(State(rest): State<Rest>, headers: HeaderMap, _: Nothing) -> Json<ReadyView> {
-    let ready = ReadyView { status: "ready", revision: None, servers: None, sessions: None, calls: None };
+    let ready = ReadyView {
+        status: "ready",
+        revision: None,
+        servers: None,
+        sessions: None,
+        calls: None,
+        config: None,
+    };
     let knock = Knock::Http { headers: &headers, persona: None };
     match rest.door.identify(knock).await {
         Ok(caller) if caller.admin == Admin::Yes => {}
@@ -78,6 +88,7 @@ pub async fn ready(State(rest): State<Rest>, headers: HeaderMap, _: Nothing) -> 
         servers: Some(states),
         sessions: Some(rest.door.sessions.len()),
         calls: Some(CallsView { done, tool_errors, refused, failed, cancelled, held, microseconds }),
+        config: Some(rest.config.view().clone()),
         ..ready
     })
 }

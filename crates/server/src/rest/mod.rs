@@ -36,10 +36,12 @@ use crate::mcp::Door;
 use axum::Router;
 use axum::middleware;
 use endpoint::{Endpoint, endpoints, routes};
+use serde::Serialize;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::fault::Problem;
+use utoipa::ToSchema;
 
 pub(crate) use problem::ProblemDocument;
 pub use servers::ServerView;
@@ -56,14 +58,63 @@ pub struct Rest {
     pub door: Arc<Door>,
     /// Reads the configuration again.
     pub reload: Reload,
+    /// What it reads its configuration from.
+    config: Arc<ConfigStatus>,
     /// Tells one life of a gateway from another.
     life: Arc<str>,
+}
+
+/// Which files a gateway goes by, and what came of reading them last.
+#[derive(Debug, Default)]
+pub struct ConfigStatus(Mutex<ConfigView>);
+
+/// The same as REST shows it.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub struct ConfigView {
+    /// The files that were read.
+    pub files: Vec<String>,
+    /// Why they could not be read again; the last good configuration is in force then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reload_error: Option<ReloadError>,
+}
+
+/// Why a configuration could not be read again.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ReloadError {
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+impl ConfigStatus {
+    /// The configuration was read from these files.
+    pub fn read_from(&self, files: Vec<String>) {
+        *self.view() = ConfigView { files, reload_error: None };
+    }
+
+    /// It could not be read again.
+    pub fn failed(&self, problem: &Problem) {
+        let Problem { code, message, hint, .. } = problem.clone();
+        self.view().reload_error = Some(ReloadError { code, message, hint });
+    }
+
+    fn view(&self) -> MutexGuard<'_, ConfigView> {
+        // A view is replaced as a whole; a panic leaves nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Rest {
     /// What the handlers share, for one life of a gateway.
     pub fn new(door: Arc<Door>, reload: Reload) -> Self {
-        Self { door, reload, life: uuid::Uuid::new_v4().to_string().into() }
+        let config = Arc::default();
+        Self { door, reload, config, life: uuid::Uuid::new_v4().to_string().into() }
+    }
+
+    /// The same, with a word to those who look after it about where its configuration comes from.
+    #[must_use]
+    pub fn reporting(self, config: Arc<ConfigStatus>) -> Self {
+        Self { config, ..self }
     }
 }
 

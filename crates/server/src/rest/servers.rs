@@ -63,6 +63,9 @@ pub struct ServerView {
     pub prompts: usize,
     /// How many resources and templates.
     pub resources: usize,
+    /// How many lines it wrote to its standard output that are no messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stray_lines: Option<u64>,
     /// What did not enter the catalog, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<AsideView>,
@@ -140,6 +143,10 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
         tools: part.map_or(0, |part| tools(part)),
         prompts: part.map_or(0, |part| offers(&part.prompts)),
         resources: part.map_or(0, |part| offers(&part.resources) + offers(&part.templates)),
+        stray_lines: running
+            .filter(|_| keeper)
+            .map(|server| server.stderr.strays())
+            .filter(|count| *count > 0),
         set_aside: aside
             .iter()
             .take(100)
@@ -157,7 +164,7 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
 /// What to do about a state that is nobody's fault.
 fn hint_of(state: &ServerState) -> Option<String> {
     match state {
-        ServerState::NeedsTrust => Some("`toolbooth trust` shows what it would run, and lets it".into()),
+        ServerState::NeedsTrust => Some("`toolbooth trust` shows what it would run, and asks".into()),
         _ => None,
     }
 }

@@ -3,7 +3,8 @@
 use crate::door::{ACCEPT, JSON, open, post};
 use serde_json::{Value, json};
 use toolbooth_testkit::fixture::{Era, LEGACY, MODERN};
-use toolbooth_testkit::world::Client;
+use toolbooth_testkit::world::client::everything;
+use toolbooth_testkit::world::{Client, PATIENCE};
 
 #[tokio::test]
 async fn batches_belong_to_one_revision() {
@@ -37,6 +38,24 @@ async fn batches_belong_to_one_revision() {
         let only_notices = r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#;
         assert_eq!(client.post(only_notices, &[]).await.status, 202);
     }
+}
+
+/// The answers of a batch come together, so a question in the middle would wait for itself: it is refused at once.
+#[tokio::test]
+async fn nobody_is_asked_inside_a_batch() {
+    let (_home, gateway) = open().await;
+    let client = Client::legacy(gateway.address, "2025-03-26", everything()).await;
+    let call = |id: &str, tool: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": tool, "arguments": {} } });
+    let batch = json!([call("modern", "srv_ask_name"), call("legacy", "old_ask_name")]).to_string();
+    let reply = tokio::time::timeout(PATIENCE, client.post(&batch, &[])).await.expect("an answer in time");
+    let answers = reply.json().await;
+    let answers = answers.as_array().unwrap();
+    assert_eq!(answers.len(), 2);
+    assert!(answers[0].get("error").is_some(), "a modern server knows whom it cannot ask: {}", answers[0]);
+    let told = answers[1]["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(told.contains("-32601"), "a legacy server is refused: {}", answers[1]);
+    // Alone, the same question is put.
+    assert_eq!(client.call("old_ask_name", json!({})).await.questions.len(), 1);
 }
 
 /// A request state is good once, for the caller and the request it was made for.

@@ -46,6 +46,8 @@ const FEATURES: &[Feature] = features![
     questions_follow_each_other,
     a_prompt_asks_back,
     nobody_is_asked_who_cannot_answer,
+    a_person_is_sent_to_a_page,
+    an_account_is_linked_first,
     progress_is_reported,
     progress_is_reported_only_on_demand,
     a_call_is_cancelled,

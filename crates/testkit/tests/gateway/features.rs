@@ -4,7 +4,7 @@ use crate::eras::{Cell, Transport};
 use serde_json::{Value, json};
 use std::time::Duration;
 use toolbooth_testkit::fixture::Era;
-use toolbooth_testkit::world::client::OWN_TOOL;
+use toolbooth_testkit::world::client::{OWN_TOOL, everything};
 use toolbooth_testkit::world::{Client, PATIENCE, Told, poll, token};
 
 /// Members that only modern results have.
@@ -63,6 +63,10 @@ pub async fn a_tool_is_called(cell: Cell) {
     assert_eq!((told.status, told.text()), (200, "42"));
     assert_eq!(told.result()["structuredContent"], json!({ "sum": 42 }));
     cell.check_dress(told.result(), Cacheable::No);
+    let whose = &told.result()["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
+    if (cell.client_era, cell.server_era) == (Era::Modern, Era::Legacy) {
+        assert_eq!(*whose, "toolbooth", "a legacy server's result is given by the gateway");
+    }
     // Every form of the name leads to the same tool.
     for name in ["mcp_srv_add", "srv__add", "mcp.srv.add", "add"] {
         assert_eq!(cell.client.call(name, json!({ "a": 1, "b": 1 })).await.text(), "2", "{name}");
@@ -151,6 +155,66 @@ pub async fn nobody_is_asked_who_cannot_answer(cell: Cell) {
     match cell.client_era {
         Era::Modern => assert_eq!((told.code(), told.status), (Some(-32021), 400), "{}", told.answer),
         Era::Legacy => assert!(matches!(told.code(), Some(-32600 | -32602)), "{}", told.answer),
+    }
+}
+
+/// Everything a client can be asked, pages included.
+fn with_pages() -> Value {
+    let mut all = everything();
+    all["elicitation"] = json!({ "form": {}, "url": {} });
+    all
+}
+
+pub async fn a_person_is_sent_to_a_page(cell: Cell) {
+    let client = Client::with_capabilities(cell.client_era, cell.address, with_pages()).await;
+    let told = client.call("srv_visit_page", json!({})).await;
+    assert_eq!((told.text(), told.questions.len()), ("The page was opened: accept.", 1));
+    let asked = &told.questions[0]["params"];
+    assert_eq!((&asked["mode"], &asked["url"]), (&json!("url"), &json!("https://example.org/page")));
+    let over = told.notices("notifications/elicitation/complete");
+    match cell.client_era {
+        Era::Legacy => {
+            assert!(asked["elicitationId"].is_string(), "{asked}");
+            let ids: Vec<&Value> = over.iter().map(|params| &params["elicitationId"]).collect();
+            assert_eq!(ids, [&asked["elicitationId"]], "its own visit is over, and no other");
+        }
+        Era::Modern => assert_eq!((asked.get("elicitationId"), over.len()), (None, 0)),
+    }
+    // A client that knows forms alone is not sent anywhere, nor one of a revision without pages.
+    let mut others = vec![cell.client.clone()];
+    if cell.client_era == Era::Legacy {
+        others.push(Client::legacy(cell.address, "2025-06-18", with_pages()).await);
+    }
+    for client in others {
+        let told = client.call("srv_visit_page", json!({})).await;
+        assert_eq!(told.questions, Vec::<Value>::new());
+        assert!(told.code().is_some() || told.is_error(), "{}", told.answer);
+    }
+}
+
+pub async fn an_account_is_linked_first(cell: Cell) {
+    let client = Client::with_capabilities(cell.client_era, cell.address, with_pages()).await;
+    let account = token("account");
+    let call = json!({ "account": account });
+    let mut told = client.call("srv_link_account", call.clone()).await;
+    if (cell.client_era, cell.server_era) == (Era::Legacy, Era::Legacy) {
+        assert_eq!(told.code(), Some(-32042), "{}", told.answer);
+        let page = &told.answer["error"]["data"]["elicitations"][0];
+        assert_eq!(page["elicitationId"], "visit-account", "{}", told.answer);
+        told = client.call("srv_link_account", call).await;
+        assert_eq!(told.text(), format!("{account} is linked."));
+        return;
+    }
+    assert_eq!(told.text(), format!("{account} is linked."));
+    assert_eq!(told.questions.len(), 1, "{:?}", told.questions);
+    let asked = &told.questions[0]["params"];
+    assert_eq!((&asked["mode"], &asked["url"]), (&json!("url"), &json!("https://example.org/account")));
+    assert_eq!(asked["elicitationId"].is_string(), cell.client_era == Era::Legacy, "{asked}");
+    cell.check_dress(told.result(), Cacheable::No);
+    if cell.client_era == Era::Modern {
+        let told = cell.call("link_account", json!({ "account": token("account") })).await;
+        assert_eq!((told.code(), told.status), (Some(-32021), 400), "{}", told.answer);
+        assert_eq!(told.questions, Vec::<Value>::new());
     }
 }
 
@@ -298,6 +362,15 @@ pub async fn a_missing_resource_is_not_found(cell: Cell) {
         Era::Legacy => (Some(-32002), 200),
     };
     assert_eq!((told.code(), told.status), expected, "{}", told.answer);
+    // A legacy server has another code for that, so this one means what it says.
+    let told = cell.client.ask("resources/read", json!({ "uri": "test://unreadable" })).await;
+    let expected = match (cell.client_era, cell.server_era) {
+        (Era::Legacy, Era::Modern) => -32002,
+        _ => -32602,
+    };
+    assert_eq!(told.code(), Some(expected), "{}", told.answer);
+    // What is wrong with the request itself is no matter of eras.
+    assert_eq!(cell.client.ask("resources/read", json!({})).await.code(), Some(-32602));
 }
 
 pub async fn a_resource_is_followed(cell: Cell) {

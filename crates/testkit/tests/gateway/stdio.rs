@@ -275,6 +275,44 @@ async fn a_client_joins_a_gateway_that_runs_already() {
     client.leave().await;
 }
 
+/// One revision has batches, over lines too; and what is no message at all is told in our own words.
+#[tokio::test]
+async fn batches_come_over_lines_in_their_one_revision() {
+    let home = Home::new(&[("srv", hostile(&["echo"]))]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    let batch = json!([
+        { "jsonrpc": "2.0", "id": "a", "method": "ping" },
+        { "jsonrpc": "2.0", "method": "notifications/initialized" },
+        { "jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": { "name": "srv_ok", "arguments": {} } },
+        { "jsonrpc": "2.0", "id": "c", "method": "tools/dance" },
+    ]);
+    for revision in [None, Some("2025-03-26"), Some(LEGACY)] {
+        let mut client = LineClient::start(&home);
+        if let Some(revision) = revision {
+            let info = json!({ "name": "a", "version": "1" });
+            let params = json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": info });
+            client.ask(1, "initialize", params).await;
+        }
+        client.send(batch.clone()).await;
+        let answer = client.receive().await;
+        if revision == Some("2025-03-26") {
+            let ids: Vec<&Value> = answer.as_array().unwrap().iter().map(|one| &one["id"]).collect();
+            assert_eq!(ids, ["a", "b", "c"]);
+            assert_eq!(answer[1]["result"]["content"][0]["text"], "ok", "{answer}");
+            assert_eq!(answer[2]["error"]["code"], -32601);
+            client.send(json!([{ "jsonrpc": "2.0", "method": "notifications/initialized" }])).await;
+        } else {
+            assert_eq!(answer["error"]["code"], -32600, "{revision:?}: {answer}");
+        }
+        client.send(json!(7)).await;
+        let expected = "Invalid Request: a message is an object, this is a number";
+        let answer = client.receive().await;
+        assert_eq!((&answer["error"]["message"], &answer["id"]), (&json!(expected), &Value::Null));
+        client.leave().await;
+    }
+}
+
 /// What both eras can do over HTTP they can do over lines.
 #[tokio::test]
 async fn lines_carry_everything_in_both_eras() {

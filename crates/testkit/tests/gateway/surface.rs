@@ -181,4 +181,35 @@ async fn a_server_that_joins_renames_nobody() {
     assert_eq!(after.len(), before.len() + 1, "{after:?}");
     assert!(before.iter().all(|name| after.contains(name)), "{before:?} became {after:?}");
     assert_eq!(client.call("a_b_ok", json!({})).await.text(), "ok", "the name is still its first owner's");
+    // After a restart, too, although the newcomer comes first in the order of names.
+    gateway.kill().await;
+    let gateway = home.start().await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    assert_eq!(client.names("tools/list", "tools").await, after, "from the cache");
+    gateway.connected(&["a", "a_b"]).await;
+    assert_eq!(client.names("tools/list", "tools").await, after, "from the servers");
+    assert_eq!(client.call("a_b_ok", json!({})).await.text(), "ok");
+}
+
+/// A gateway that is among its own servers does not offer its tools to itself.
+#[tokio::test]
+async fn a_gateway_is_not_its_own_server() {
+    let home = Home::new(&[("demo", json!({ "bundled": "demo" }))]);
+    let gateway = home.start().await;
+    gateway.connected(&["demo"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let before = client.names("tools/list", "tools").await;
+    let itself = json!({ "url": format!("http://{}/mcp", gateway.address) });
+    let joined = json!({
+        "command": binaries::toolbooth(),
+        "args": ["stdio", "--data-dir", home.data()],
+    });
+    let demo = ("demo", json!({ "bundled": "demo" }));
+    home.configure(json!({}), &[demo, ("by_url", itself), ("by_stdio", joined)]);
+    for name in ["by_url", "by_stdio"] {
+        gateway.reaches(name, "error").await;
+        let shown = gateway.server(name).await;
+        assert_eq!(shown["code"], "server.is-this-gateway", "{shown}");
+    }
+    assert_eq!(client.names("tools/list", "tools").await, before);
 }

@@ -1,6 +1,8 @@
 //! The head of an HTTP answer: what it says of itself, and how its body ends.
 
-use ::http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, WWW_AUTHENTICATE};
+use ::http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+};
 use ::http::{HeaderValue, StatusCode};
 use std::mem::MaybeUninit;
 use toolbooth_wire::mirror;
@@ -23,6 +25,8 @@ pub(super) struct AnswerHead {
     pub(super) session: Option<HeaderValue>,
     /// What the server wants to see, in however many headers it said so.
     pub(super) challenge: Option<String>,
+    /// Where it sends the client, if that is all it does.
+    pub(super) location: Option<Box<[u8]>>,
     /// How the body ends.
     pub(super) framing: Framing,
     /// Whether the server keeps the connection open behind the body.
@@ -79,6 +83,7 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(AnswerHead, usize)>, &'static 
         length: None,
         session: None,
         challenge: None,
+        location: None,
         framing: Framing::UntilClosed,
         after: if response.version == Some(1) { After::Kept } else { After::Closed },
     };
@@ -104,6 +109,8 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(AnswerHead, usize)>, &'static 
             }
         } else if is(&mirror::SESSION_ID) {
             head.session = HeaderValue::from_bytes(header.value).ok();
+        } else if status.is_redirection() && is(&LOCATION) {
+            head.location = Some(header.value.into());
         } else if is(&WWW_AUTHENTICATE)
             && let Some(said) = std::str::from_utf8(header.value).ok().filter(|said| said.is_ascii())
         {

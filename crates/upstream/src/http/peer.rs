@@ -7,10 +7,11 @@ use super::head::AnswerHead;
 use super::heading::Heading;
 use super::inbound::Inbound;
 use crate::duplex::Answering;
-use crate::error::{Sent, UpstreamError};
+use crate::error::{HTML_PAGE, Sent, UpstreamError};
 use crate::link::CallLink;
 use crate::oauth::Next;
 use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
+use crate::process::preview;
 use ::http::header::{ACCEPT, CONTENT_TYPE, HOST};
 use ::http::{HeaderName, HeaderValue, Method, StatusCode};
 use arc_swap::ArcSwap;
@@ -239,6 +240,11 @@ impl HttpPeer {
             }
             ("notifications/message", Some(params), Some((_, link))) => link.log(params),
             ("notifications/subscriptions/acknowledged", _, Some((_, link))) => link.acknowledge(),
+            ("notifications/elicitation/complete", Some(params), Some((_, link))) => link.elicited(params),
+            ("notifications/elicitation/complete", Some(params), None) => {
+                let links: Vec<CallLink> = self.askable().iter().map(|(_, link)| link.clone()).collect();
+                links.iter().for_each(|link| link.elicited(params.clone()));
+            }
             ("notifications/resources/updated", Some(params), _) => {
                 let _ = self.parts.notices.try_send(Notice::ResourceUpdated(params));
             }
@@ -327,6 +333,7 @@ impl HttpPeer {
             .stalling(self.parts.stall);
         let questions =
             (outbound.asking == Asking::Allowed || agreed.era == Era::Legacy).then(|| link.clone());
+        let location = head.location.take();
         let received = pin!(reader.receive(self, outbound, link, questions)).await?;
         match received {
             Received::Answer(answer) => Ok(answer),
@@ -335,9 +342,26 @@ impl HttpPeer {
                     let reason = format!("it answered HTTP {status}");
                     return Err(UpstreamError::Lost { server: self.name(), reason, sent: Sent::Maybe });
                 }
-                Err(self.bad(format!("HTTP {status} with {text}")))
+                Err(self.bad(no_message(status, location.as_deref(), &text)))
             }
         }
+    }
+}
+
+/// What a server said that is no message, as far as it tells anything.
+fn no_message(status: StatusCode, location: Option<&[u8]>, text: &str) -> String {
+    let start = text.trim_start().get(..14).unwrap_or(text).to_ascii_lowercase();
+    if let Some(location) = location {
+        // A query may hold what only this client should know.
+        let place = location.split(|byte| *byte == b'?').next().unwrap_or_default();
+        return format!("HTTP {status}, a redirect to {}", preview(place, 200));
+    }
+    match text.trim() {
+        "" => format!("HTTP {status} and nothing else"),
+        _ if start.starts_with("<!doctype html") || start.starts_with("<html") => {
+            format!("HTTP {status} with {HTML_PAGE}")
+        }
+        text => format!("HTTP {status} with {text}"),
     }
 }
 

@@ -108,7 +108,7 @@ impl Posts {
         };
         match Message::parse(&body) {
             Ok(Message::Response(response)) if response.id.as_ref() == Some(&request.id) => {
-                peer.receive(&body)
+                peer.receive(&body);
             }
             _ => {
                 let error =

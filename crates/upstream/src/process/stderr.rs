@@ -18,6 +18,9 @@ const READ_BYTES: usize = 64 * 1024;
 const QUIET_READ_BYTES: usize = 4 * 1024;
 /// How much of a line goes to the log.
 const LOGGED_CHARS: usize = 400;
+/// How much is shown of a line that stood where only messages may stand, and how it begins.
+const STRAY_CHARS: usize = 100;
+const ON_STDOUT: &str = "(standard output, no message) ";
 /// How many lines may go to the log at once, and how fast that allowance grows again.
 const LOGGED_BURST: u32 = 20;
 const LOGGED_EVERY: Duration = Duration::from_millis(200);
@@ -39,6 +42,21 @@ impl StderrTail {
         // Escaping waits until somebody looks: a flood must cost as little as possible.
         let kept: Vec<Vec<u8>> = self.ring().lines.iter().cloned().collect();
         kept.iter().map(|line| preview(line, LINE_BYTES)).collect()
+    }
+
+    /// Keeps a preview of a line that stood where only messages may stand: on standard output.
+    pub fn note_stray(&self, line: &[u8]) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        let mut ring = self.ring();
+        ring.strays += 1;
+        ring.push(format!("{ON_STDOUT}{}", preview(line, STRAY_CHARS)).as_bytes());
+    }
+
+    /// How many lines stood where only messages may stand.
+    pub fn strays(&self) -> u64 {
+        self.ring().strays
     }
 
     /// How many lines there were in all.
@@ -101,6 +119,7 @@ impl StderrTail {
 struct Ring {
     lines: VecDeque<Vec<u8>>,
     total: u64,
+    strays: u64,
 }
 
 impl Ring {
@@ -203,6 +222,18 @@ mod tests {
         assert_eq!((lines[0].chars().count(), lines[0].ends_with("x…")), (4096, true));
         assert_eq!(lines[1], r"\x1b[31mred\x1b[0m");
         assert!(lines[2].len() <= 4100 && lines[2].ends_with(r"\x00…"));
+    }
+
+    #[test]
+    fn what_is_no_message_is_shown_cut_and_counted() {
+        let tail = StderrTail::new();
+        tail.note_stray(b"  \r");
+        tail.note_stray(b"Listening on \x1b[1m8080");
+        tail.note_stray(&[b'x'; 5000]);
+        let lines = tail.lines();
+        assert_eq!((tail.strays(), tail.total(), lines.len()), (2, 2, 2));
+        assert_eq!(lines[0], r"(standard output, no message) Listening on \x1b[1m8080");
+        assert!(lines[1].chars().count() < 140 && lines[1].ends_with('…'));
     }
 
     #[test]

@@ -148,7 +148,9 @@ impl Channel {
             let Some(peer) = self.peer.upgrade() else { return Ended::Asked(None) };
             match message {
                 // Binary frames are not foreseen, but what they hold is either a message or not.
-                Message::Text(_) | Message::Binary(_) => peer.receive(&message.into_data()),
+                Message::Text(_) | Message::Binary(_) => {
+                    peer.receive(&message.into_data());
+                }
                 Message::Close(frame) => {
                     let code = frame.map_or(CloseCode::Status, |frame| frame.code);
                     return Ended::Lost(format!("it closed the connection (code {})", u16::from(code)));

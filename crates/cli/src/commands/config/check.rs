@@ -1,6 +1,7 @@
 //! `toolbooth config check`: every problem at once.
 
 use crate::arguments::Global;
+use crate::commands::trust;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::gateway;
@@ -18,18 +19,27 @@ pub fn run(global: &Global, files: Vec<PathBuf>) -> Outcome {
     }
     let (findings, files, loaded) = match toolbooth_config::load_with_trust(&mut sources) {
         Ok(loaded) => (loaded.findings.clone(), loaded.files.clone(), Some(loaded)),
+        Err(failure) if failure.is_misuse() => return Err(Failure::config(&failure)),
         Err(failure) => (failure.findings, failure.files, None),
     };
     let errors = findings.iter().filter(|finding| finding.is_error()).count();
     let warnings = findings.len() - errors;
+    let waiting = loaded.as_ref().map(trust::pending).unwrap_or_default();
+    let waiting: Vec<&str> = waiting.iter().filter_map(|one| one.name).collect();
     let read: Vec<&PathBuf> = files.iter().filter(|file| file.is_file()).collect();
     if global.json {
         let servers = loaded.as_ref().map_or(0, |loaded| loaded.servers.len());
         render::print_json(&json!({
             "errors": errors, "warnings": warnings, "findings": findings, "files": read, "servers": servers,
+            "needs_trust": waiting,
         }));
     } else {
         print(&findings, &read, loaded.as_ref());
+        if !waiting.is_empty() {
+            let verb = if waiting.len() == 1 { "waits" } else { "wait" };
+            let count = render::count(waiting.len(), "server");
+            render::print(&format!("{count} {verb} for `toolbooth trust`: {}\n", waiting.join(", ")));
+        }
     }
     Ok(if errors > 0 { Exit::Failed } else { Exit::Ok })
 }

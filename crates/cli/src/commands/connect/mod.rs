@@ -68,9 +68,7 @@ pub fn run(global: &Global, what: &ConnectArguments) -> Outcome {
 /// What the client is told.
 fn entry(global: &Global, sources: &Sources, client: App) -> Result<Entry, Failure> {
     let Some(url) = &global.url else {
-        let command =
-            std::env::current_exe().map_or_else(|_| NAME.to_owned(), |path| path.display().to_string());
-        return Ok(Entry::Stdio { command, args: stdio_arguments(global, sources) });
+        return Ok(Entry::Stdio { command: program(), args: stdio_arguments(global, sources) });
     };
     if client == App::ClaudeDesktop {
         let message = "Claude Desktop takes no addresses in its configuration file";
@@ -84,8 +82,13 @@ fn entry(global: &Global, sources: &Sources, client: App) -> Result<Entry, Failu
     Ok(Entry::Http { url: format!("{}/mcp", gateway.url) })
 }
 
+/// This program, by its whole path.
+pub fn program() -> String {
+    std::env::current_exe().map_or_else(|_| NAME.to_owned(), |path| path.display().to_string())
+}
+
 /// The same files that this command line names, as whole paths: a client starts us who knows where.
-fn stdio_arguments(global: &Global, sources: &Sources) -> Vec<String> {
+pub fn stdio_arguments(global: &Global, sources: &Sources) -> Vec<String> {
     let mut arguments = Vec::new();
     let files = global.config.iter().map(|file| ("--config", Some(file)));
     let others = [

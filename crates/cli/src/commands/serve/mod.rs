@@ -2,7 +2,7 @@
 
 mod greeting;
 mod joining;
-mod reloading;
+pub mod reloading;
 
 use super::{in_runtime, trust};
 use crate::arguments::Global;
@@ -24,7 +24,7 @@ use toolbooth_config::{Loaded, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::{Engine, Roster};
 use toolbooth_server::mcp::Door;
-use toolbooth_server::rest::{self, Reload, Rest};
+use toolbooth_server::rest::{self, ConfigStatus, Reload, Rest};
 use toolbooth_server::{Doors, Staff, listen};
 use toolbooth_store::Store;
 use tracing_subscriber::fmt::format::Writer;
@@ -55,7 +55,8 @@ pub fn run(global: &Global, how: &ServeArguments) -> Outcome {
     }
     start_logging();
     let loaded = load(&mut sources, how)?;
-    in_runtime(serve(sources, loaded, how.linger.map(Duration::from_secs)))
+    let again = greeting::Again::of(global, &sources);
+    in_runtime(serve(sources, loaded, how.linger.map(Duration::from_secs), again))
 }
 
 fn start_logging() {
@@ -114,7 +115,12 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
     Ok(loaded)
 }
 
-async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Outcome {
+async fn serve(
+    sources: Sources,
+    loaded: Loaded,
+    linger: Option<Duration>,
+    again: greeting::Again,
+) -> Outcome {
     let settings = loaded.settings.clone();
     let identity = callers::identity(&loaded).map_err(Failure::usage)?;
     let outward = Outward::of(&settings).map_err(Failure::usage)?;
@@ -143,10 +149,13 @@ async fn serve(sources: Sources, loaded: Loaded, linger: Option<Duration>) -> Ou
         named: gateway::named(&sources),
     };
     let watched = reloading::Watched::new(&loaded.files);
-    let reload = reloading::reloader(door.clone(), sources, watched.clone());
-    let doors = Doors { door: door.clone(), rest: rest::router(Rest::new(door.clone(), reload.clone())) };
+    let status = Arc::new(ConfigStatus::default());
+    status.read_from(reloading::read_files(&loaded));
+    let reload = reloading::reloader(door.clone(), sources, watched.clone(), status.clone());
+    let rest = Rest::new(door.clone(), reload.clone()).reporting(status);
+    let doors = Doors { door: door.clone(), rest: rest::router(rest) };
     let present = joining::open(&presence, &settings.data_dir, &door, &stop, linger);
-    render::print(&greeting::text(&presence, &engine, &loaded));
+    render::print(&greeting::text(&presence, &engine, &loaded, &again));
     tokio::spawn(watched.follow(reload.clone()));
     tokio::spawn(sweep(door, stop.clone()));
     tokio::spawn(settle(engine.clone()));

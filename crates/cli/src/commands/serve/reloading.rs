@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
 use toolbooth_config::watch::{Watch, watch};
-use toolbooth_config::{LoadFailure, Sources};
+use toolbooth_config::{LoadFailure, Loaded, Sources};
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::Problem;
 use toolbooth_server::identify::Difference;
 use toolbooth_server::mcp::Door;
-use toolbooth_server::rest::Reload;
+use toolbooth_server::rest::{ConfigStatus, Reload};
 use toolbooth_upstream::http::Fetch;
 
 /// The files that are watched; a reload may find others.
@@ -48,14 +48,16 @@ impl Watched {
 }
 
 /// Reads the configuration again and brings the servers in line; all of it or nothing.
-pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
+pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched, status: Arc<ConfigStatus>) -> Reload {
     let sources = Arc::new(Mutex::new(sources));
     Arc::new(move || {
         let (door, sources, watched) = (door.clone(), sources.clone(), watched.clone());
+        let status = status.clone();
         Box::pin(async move {
             let mut sources = sources.lock().await;
-            let done = apply(&door, &mut sources, &watched).await;
+            let done = apply(&door, &mut sources, &watched, &status).await;
             if let Err(problem) = &done {
+                status.failed(problem);
                 let event = Event::new(EventKind::ConfigError).code(problem.code);
                 door.engine.emit(event.with("message", problem.message.as_str()));
             }
@@ -64,7 +66,18 @@ pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched) -> Reload {
     })
 }
 
-async fn apply(door: &Door, sources: &mut Sources, watched: &Watched) -> Result<serde_json::Value, Problem> {
+/// The files of a configuration that are there, as others are told of them.
+pub fn read_files(loaded: &Loaded) -> Vec<String> {
+    let read = loaded.files.iter().filter(|file| file.is_file());
+    read.map(|file| file.display().to_string()).collect()
+}
+
+async fn apply(
+    door: &Door,
+    sources: &mut Sources,
+    watched: &Watched,
+    status: &ConfigStatus,
+) -> Result<serde_json::Value, Problem> {
     let loaded = toolbooth_config::load_with_trust(sources).map_err(|failure: LoadFailure| {
         watched.set(failure.files.clone());
         Problem::of(&failure)
@@ -90,6 +103,7 @@ async fn apply(door: &Door, sources: &mut Sources, watched: &Watched) -> Result<
     if door.identity.set_directory(directory) == Difference::Some {
         engine.announce_all_lists();
     }
+    status.read_from(read_files(&loaded));
     let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
     Ok(serde_json::json!({ "applied": applied, "findings": findings }))
 }

@@ -1,0 +1,99 @@
+//! Guesses: what somebody may have meant by a word that no tool has.
+
+use super::index::Index;
+use super::pieces::Vocabulary;
+use super::words::Stems;
+
+/// So many words an unknown one may have meant.
+const MAX_GUESSES: usize = 4;
+
+/// What somebody may have meant: a longer word, two words, or one spelled right.
+pub(super) fn guesses(index: &Index, word: &str, stems: &Stems) -> Vec<String> {
+    if !word.is_ascii() || word.len() < 3 {
+        return Vec::new();
+    }
+    let longer: Vec<String> = index.beginning(word).take(MAX_GUESSES).map(str::to_owned).collect();
+    if !longer.is_empty() {
+        return longer;
+    }
+    for at in 3..word.len().saturating_sub(2) {
+        let parts = [stems.of(&word[..at]), stems.of(&word[at..])];
+        if parts.iter().all(|part| !index.entries(part).is_empty()) {
+            return parts.map(|part| part.into_owned()).to_vec();
+        }
+    }
+    // A word of the language that no tool has is spelled right: nothing else was meant.
+    if word.len() < 5 || Vocabulary::get().has(word) {
+        return Vec::new();
+    }
+    spelled_right(index, &stems.of(word))
+}
+
+fn spelled_right(index: &Index, stem: &str) -> Vec<String> {
+    let most = if stem.len() < 8 { 1 } else { 2 };
+    let Some(first) = stem.get(..1) else { return Vec::new() };
+    let near =
+        index.beginning(first).filter(|word| word.len().abs_diff(stem.len()) <= most && word.is_ascii());
+    let mut rows = Rows::default();
+    let mut found: Vec<(usize, &str)> = near
+        .map(|word| (rows.distance(stem.as_bytes(), word.as_bytes()), word))
+        .filter(|(distance, _)| *distance <= most)
+        .collect();
+    found.sort_unstable();
+    let least = found.first().map_or(0, |(distance, _)| *distance);
+    found
+        .into_iter()
+        .take_while(|(distance, _)| *distance == least)
+        .take(MAX_GUESSES)
+        .map(|(_, word)| word.to_owned())
+        .collect()
+}
+
+/// Room for comparing words letter by letter, used again for the next pair.
+#[derive(Default)]
+struct Rows([Vec<usize>; 3]);
+
+impl Rows {
+    /// How many letters must be changed, left out, put in or swapped with a neighbour.
+    fn distance(&mut self, a: &[u8], b: &[u8]) -> usize {
+        let [two_ago, last, row] = &mut self.0;
+        for kept in [&mut *two_ago, &mut *row] {
+            kept.clear();
+            kept.resize(b.len() + 1, 0);
+        }
+        last.clear();
+        last.extend(0..=b.len());
+        for i in 1..=a.len() {
+            row[0] = i;
+            for j in 1..=b.len() {
+                let differs = usize::from(a[i - 1] != b[j - 1]);
+                row[j] = (last[j - 1] + differs).min(last[j] + 1).min(row[j - 1] + 1);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    row[j] = row[j].min(two_ago[j - 2] + 1);
+                }
+            }
+            std::mem::swap(two_ago, last);
+            std::mem::swap(last, row);
+        }
+        last[b.len()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rows;
+
+    #[test]
+    fn distances_count_swaps_as_one() {
+        let cases = [
+            ("issue", "issue", 0),
+            ("isseu", "issue", 1),
+            ("isue", "issue", 1),
+            ("abc", "xyz", 3),
+            ("", "ab", 2),
+        ];
+        for (a, b, expected) in cases {
+            assert_eq!(Rows::default().distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Near words: those of the catalog that mean about what a word of a request means.
+
+use super::comparison::{Sought, Vectors};
+use super::index::{Entry, Index, View};
+use super::meaning::{WIDTH, meaning_of_word};
+use super::weights::WEIGHTS;
+use crate::name_map::NameMap;
+use std::cmp::Reverse;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// So many near words of one word count.
+pub(super) const NEAR: usize = 3;
+/// Where a catalog has more different words, those that fewest servers have are near to nothing.
+const MAX_WORDS: usize = 16_384;
+/// So many words' near words are remembered; beyond that they are looked for anew.
+const MAX_REMEMBERED: usize = 1_000;
+
+/// A word of the catalog that is near to another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Near {
+    /// Where it is first.
+    pub(super) entry: Entry,
+    /// How like it is, from 0 to 1.
+    pub(super) likeness: f32,
+}
+
+/// Near words that were looked for before, by those who share a view. Words come again in many searches.
+#[derive(Debug, Default)]
+pub(super) struct Remembered(Mutex<NameMap<Box<str>, Arc<[Near]>>>);
+
+impl Remembered {
+    fn lock(&self) -> MutexGuard<'_, NameMap<Box<str>, Arc<[Near]>>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn keep(&self, word: &str, near: Arc<[Near]>) {
+        let mut known = self.lock();
+        if known.len() >= MAX_REMEMBERED {
+            known.clear();
+        }
+        known.insert(word.into(), near);
+    }
+}
+
+/// What the words of an index mean.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours {
+    words: Vec<Entry>,
+    vectors: Vectors,
+}
+
+impl Neighbours {
+    /// What an index's words mean. A stem may be no word, so the shortest that is written with it stands for it.
+    pub(super) fn of(index: &Index) -> Self {
+        let having = |entry: &Entry| index.entries(index.word(*entry));
+        let mut words = index.unique.clone();
+        if words.len() > MAX_WORDS {
+            words.sort_by_cached_key(|entry| Reverse(having(entry).len()));
+            words.truncate(MAX_WORDS);
+        }
+        let mut vectors = Vectors::with_room(WIDTH, words.len());
+        words.retain(|entry| {
+            let written = having(entry).iter().map(|entry| index.written(entry));
+            let meaning = written.min_by_key(|word| (word.len(), *word)).and_then(meaning_of_word);
+            meaning.inspect(|meaning| vectors.push(Some(meaning))).is_some()
+        });
+        words.shrink_to_fit();
+        vectors.shrink_to_fit();
+        Self { words, vectors }
+    }
+}
+
+impl Index {
+    /// For each of these words the nearest that tools in view have, nearest first. One more than counts: a word that
+    /// the catalog has is the nearest to itself.
+    pub(super) fn near(&self, view: &View, words: &[&str]) -> Vec<Arc<[Near]>> {
+        let mut found: Vec<Option<Arc<[Near]>>> = {
+            let known = view.remembered.lock();
+            words.iter().map(|word| known.get(*word).cloned()).collect()
+        };
+        let new: Vec<usize> = (0..words.len()).filter(|at| found[*at].is_none()).collect();
+        let sought: Vec<Sought> =
+            new.iter().map(|at| Sought::of(meaning_of_word(words[*at]).as_ref())).collect();
+        let mut alike = vec![vec![0_f32; self.neighbours.words.len()]; new.len()];
+        self.neighbours.vectors.compare(&sought, 0, &mut alike);
+        for (at, alike) in new.into_iter().zip(alike) {
+            let nearest: Arc<[Near]> = self.nearest(view, &alike).into();
+            view.remembered.keep(words[at], nearest.clone());
+            found[at] = Some(nearest);
+        }
+        found.into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    fn nearest(&self, view: &View, alike: &[f32]) -> Vec<Near> {
+        let all = self.neighbours.words.iter().zip(alike);
+        let mut near: Vec<Near> = all
+            .filter(|(_, likeness)| **likeness > WEIGHTS.least_near)
+            .map(|(entry, likeness)| Near { entry: *entry, likeness: *likeness })
+            .collect();
+        near.sort_by(|a, b| b.likeness.total_cmp(&a.likeness));
+        near.into_iter().filter(|near| self.has(view, self.word(near.entry))).take(NEAR + 1).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{Discovery, Naming, ServerCatalog, Tool, admit};
+    use crate::json::RawJson;
+    use crate::search::Query;
+    use crate::secret::SecretText;
+    use crate::server::{ServerEntry, Transport};
+    use std::collections::BTreeMap;
+
+    fn of(servers: &[(&str, &[(&str, &str)])]) -> Index {
+        let tool = |(name, about): &(&str, &str)| {
+            RawJson::parse(format!(r#"{{"name":"{name}","description":"{about}","inputSchema":{{}}}}"#))
+                .expect("JSON")
+        };
+        let server = |(name, tools): &(&str, &[(&str, &str)])| {
+            let discovery = Discovery { tools: tools.iter().map(tool).collect(), ..Discovery::default() };
+            let command = SecretText::plain("true");
+            let transport = Transport::Stdio { command, args: Vec::new(), cwd: None, env: BTreeMap::new() };
+            let entry = ServerEntry::with_defaults(name.parse().expect("a name"), transport);
+            Arc::new(admit(&Arc::new(entry), &discovery, &Naming::default(), &|_| false))
+        };
+        let servers: Vec<Arc<ServerCatalog>> = servers.iter().map(server).collect();
+        Index::of(servers.iter())
+    }
+
+    fn index(tools: &[(&str, &str)]) -> Index {
+        of(&[("own", tools)])
+    }
+
+    fn near(index: &Index, view: &View, word: &str) -> Vec<String> {
+        let found = index.near(view, &[word]).remove(0);
+        found.iter().map(|near| index.word(near.entry).to_owned()).collect()
+    }
+
+    fn shop() -> Index {
+        index(&[
+            ("track_deliveries", "Where deliveries are. A delivery takes days."),
+            ("crop_picture", "Cuts the border off."),
+            ("tell_weather", "Rain and sun."),
+        ])
+    }
+
+    #[test]
+    fn near_words_mean_about_the_same_and_stems_stand_for_words() {
+        let index = shop();
+        let all = index.view("all".into(), |_| true);
+        let cases = [("photograph", "pictur"), ("shipment", "deliveri"), ("rainy", "rain")];
+        for (word, expected) in cases {
+            assert!(near(&index, &all, word).iter().any(|near| near == expected), "{word}");
+            assert!(near(&index, &all, word).iter().all(|near| near != "own"), "{word}");
+        }
+        assert_eq!(near(&index, &all, "weather")[0], "weather", "a word is the nearest to itself");
+        assert!(near(&index, &all, "\u{1f600}").is_empty(), "what means nothing is near to nothing");
+        let entry = index.entries("deliveri")[0];
+        assert_eq!(index.written(&entry), "delivery", "the shortest that is written");
+    }
+
+    #[test]
+    fn a_near_word_lifts_a_tool_but_is_no_word_of_the_request() {
+        let index = shop();
+        let all = index.view("all".into(), |_| true);
+        let query = Query::new(vec!["shipment".into()], 5).expect("a query");
+        let hits = index.search(&all, &query, None);
+        assert_eq!(&*hits[0].tool.name, "track_deliveries");
+        assert!(hits[0].score > 0.99, "by words and by meaning: {}", hits[0].score);
+        assert_eq!(hits[0].matched.names().count(), 0, "no word of the request is there");
+    }
+
+    #[test]
+    fn words_of_hidden_tools_are_near_to_nothing() {
+        let index = shop();
+        let sees = |tool: &Tool| &*tool.name != "crop_picture";
+        let some = index.view("some".into(), sees);
+        assert!(near(&index, &some, "photograph").iter().all(|near| near != "pictur"));
+        let all = index.view("all".into(), |_| true);
+        assert!(near(&index, &all, "photograph").iter().any(|near| near == "pictur"), "by view, not by word");
+    }
+
+    #[test]
+    fn hidden_servers_leave_no_trace_in_scores() {
+        let work =
+            [("send_mail", "Sends an email."), ("post_letter", "Delivers paper."), ("add", "Sums up.")];
+        let vault = [("send_secret_mail", "Sends email in secret."), ("mailings", "Emailed letters.")];
+        let alone = of(&[("work", &work)]);
+        let both = of(&[("vault", &vault), ("work", &work)]);
+        for text in [
+            "send secret email",
+            "mailing",
+            "secretly message somebody and then add a few letters for him please",
+        ] {
+            let query = Query::new(vec![text.into()], 5).expect("a query");
+            let found = |index: &Index| -> Vec<(String, f32)> {
+                let view = index.view("some".into(), |tool| tool.server.name.as_str() == "work");
+                let hits = index.search(&view, &query, None);
+                hits.iter().map(|hit| (hit.tool.name.to_string(), hit.score)).collect()
+            };
+            assert_eq!(found(&both), found(&alone), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let name = |at: usize| -> String {
+            let letter = |n: usize| char::from(b'a' + u8::try_from(n % 26).expect("a letter"));
+            [at, at / 26, at / 676, at / 17_576].map(letter).iter().collect()
+        };
+        let about: Vec<String> = (0..20_000).map(name).collect();
+        let tools: Vec<(String, String)> =
+            about.chunks(500).map(|some| (some[0].clone(), some.join(" "))).collect();
+        let tools: Vec<(&str, &str)> = tools.iter().map(|(name, about)| (&**name, &**about)).collect();
+        let index = index(&tools);
+        assert!(index.unique.len() > MAX_WORDS);
+        assert!(index.neighbours.words.len() <= MAX_WORDS);
+        assert_eq!(index.neighbours.words.len(), index.neighbours.vectors.len());
+        let remembered = Remembered::default();
+        for word in about.iter().take(2 * MAX_REMEMBERED + 1) {
+            remembered.keep(word, Arc::new([]));
+        }
+        assert!((1..=MAX_REMEMBERED).contains(&remembered.lock().len()));
+        let view = index.view("all".into(), |_| true);
+        assert!(index.near(&view, &["weather"])[0].len() <= NEAR + 1);
+    }
+}
