@@ -322,3 +322,20 @@ fn small_slips_are_met_with_what_is_known() {
         hint: `*` stands for any characters, `?` for one, `[ab]` and `{a,b}` for a choice
     "#]].assert_eq(&told.join("\n"));
 }
+
+#[test]
+fn headers_that_may_not_be_passed_on_or_reach_nobody_are_named() {
+    let cases = [
+        (r#""url": "http://h/mcp", "forward_headers": {"x-tenant": "X-Team"}"#, ""),
+        (r#""url": "http://h/mcp", "forward_headers": {"Authorization": "X-Who"}"#, "config.bad-header"),
+        (r#""url": "http://h/mcp", "forward_headers": {"x-a": "Mcp-Session-Id"}"#, "config.bad-header"),
+        (r#""url": "http://h/mcp", "forward_headers": {"x a": "x-a"}"#, "config.bad-header"),
+        (r#""command": "x", "forward_headers": {"x-tenant": "X-Team"}"#, "config.not-yet"),
+        (r#""url": "ws://h/mcp", "wormhole": true"#, "config.not-yet"),
+    ];
+    for (entry, code) in cases {
+        let text = format!(r#"{{"mcpServers": {{"a": {{{entry}}}}}}}"#);
+        let report = World::config("work/mcp.json", &text).report();
+        assert!(if code.is_empty() { report.is_empty() } else { report.contains(code) }, "{entry}: {report}");
+    }
+}
