@@ -21,8 +21,6 @@ struct Term {
     weight: f32,
     /// The texts that have it, as bits.
     texts: u32,
-    /// The fields that are told of a tool that has it, as bits.
-    told: u8,
 }
 
 /// The scores of all tools for several texts.
@@ -35,11 +33,15 @@ pub(super) struct Scores {
 
 /// Scores all tools in view. The first text is the whole request, those that follow are parts of it.
 pub(super) fn score(index: &Index, view: &View, texts: &[&str], fields: &mut [u8]) -> Scores {
-    let terms = terms(index, view, texts);
+    let (terms, groups) = terms(index, view, texts);
     let mut scores = vec![vec![0_f32; index.len()]; texts.len()];
     let mut servers = vec![0_f32; index.parts.len()];
     for (word, term) in &terms {
         add(index, view, word, term, &mut scores, &mut servers, fields);
+    }
+    let mut best = vec![0_f32; if groups.is_empty() { 0 } else { index.len() }];
+    for group in &groups {
+        group.add(index, view, &mut best, &mut scores, &mut servers);
     }
     let best = servers.iter().copied().fold(0_f32, f32::max);
     if best > 0.0 {
@@ -80,7 +82,7 @@ struct Asked {
 }
 
 /// The words of all texts, with what they stand for.
-fn terms(index: &Index, view: &View, texts: &[&str]) -> Vec<(String, Term)> {
+fn terms(index: &Index, view: &View, texts: &[&str]) -> (Vec<(String, Term)>, Vec<Group>) {
     let stems = Stems::default();
     let mut terms = Terms::default();
     let mut asked: Vec<Asked> = Vec::new(); // Each once: a word of a clause is one of the whole, too.
@@ -123,23 +125,110 @@ fn terms(index: &Index, view: &View, texts: &[&str]) -> Vec<(String, Term)> {
             terms.put(other, WEIGHTS.synonym, bits);
         }
     }
-    // Of a tool that has a near word alone, the meaning is alike: the words of the request are not found in it.
-    terms.found.iter_mut().for_each(|(_, term)| term.told = u8::MAX);
-    put_near(index, view, &asked, &mut terms);
-    terms.found
+    let groups = near(index, view, &asked);
+    (terms.found, groups)
 }
 
-/// Puts the words of the catalog that are nearest to those of the request.
-fn put_near(index: &Index, view: &View, asked: &[Asked], terms: &mut Terms) {
-    let words: Vec<&str> = asked.iter().take(MAX_WIDENED).map(|asked| asked.word.as_str()).collect();
-    for (asked_for, near) in asked.iter().zip(index.near(view, &words)) {
+/// A word of the request and the words of the catalog that are nearest to it. A tool is as good as the best of them.
+struct Group {
+    stem: String,
+    near: Vec<(String, f32)>,
+    texts: u32,
+}
+
+/// The words of the catalog that are nearest to those of the request.
+fn near(index: &Index, view: &View, asked: &[Asked]) -> Vec<Group> {
+    // Where the catalog has another word of the same sense, one that is merely like it adds noise.
+    let is_alone = |asked: &&Asked| synonyms::of(&asked.stem).iter().all(|other| !index.has(view, other));
+    let widened: Vec<&Asked> = asked.iter().take(MAX_WIDENED).filter(is_alone).collect();
+    let words: Vec<&str> = widened.iter().map(|asked| asked.word.as_str()).collect();
+    let mut groups = Vec::with_capacity(words.len());
+    for (asked_for, near) in widened.into_iter().zip(index.near(view, &words)) {
         let others = near.iter().map(|near| (index.word(near.entry), near.likeness));
-        for (other, likeness) in others.filter(|(other, _)| *other != asked_for.stem).take(NEAR) {
-            // A word that stands in the request itself counts as such, and not once more for another.
-            if asked.iter().all(|asked| asked.stem != other) {
-                terms.put(other, WEIGHTS.near * likeness, asked_for.texts);
+        // A word that stands in the request itself counts as such, and not once more for another.
+        let others = others.filter(|(other, _)| *other != asked_for.stem).take(NEAR);
+        let near: Vec<(String, f32)> = others
+            .filter(|(other, _)| asked.iter().all(|asked| asked.stem != *other))
+            .map(|(other, likeness)| (other.to_owned(), WEIGHTS.near * likeness))
+            .collect();
+        if !near.is_empty() {
+            groups.push(Group { stem: asked_for.stem.clone(), near, texts: asked_for.texts });
+        }
+    }
+    groups
+}
+
+impl Group {
+    /// Adds what near words are worth beyond the word itself. `best` is all zeros, before and after. Which fields have
+    /// a near word is not told: the meaning is alike, and the words of the request are not found there.
+    fn add(
+        &self,
+        index: &Index,
+        view: &View,
+        best: &mut [f32],
+        scores: &mut [Vec<f32>],
+        servers: &mut [f32],
+    ) {
+        let near = self.near.iter().map(|(word, weight)| (word.as_str(), *weight));
+        let words: Vec<(&str, f32)> = std::iter::once((self.stem.as_str(), 1.0)).chain(near).collect();
+        let known: Vec<Known> = words.iter().map(|(word, _)| Known::of(index, view, word)).collect();
+        // A near word that few tools have is no rarer than what it stands for.
+        let commonest = known.iter().map(|known| known.tools).max().unwrap_or_default();
+        for (at, ((word, weight), known)) in words.iter().zip(&known).enumerate() {
+            let is_near = at > 0;
+            let having = if is_near { commonest } else { known.tools };
+            let rarity = rarity(view.count, having) * weight;
+            let among = rarity_of_servers(view.servers, known.servers) * weight;
+            for entry in index.entries(word) {
+                let mut named = 0;
+                for posting in index.postings(entry).iter().filter(|posting| view.has(posting.tool())) {
+                    named += u32::from(posting.fields() & 0b11 != 0);
+                    let worth = rarity * posting.count / (posting.count + WEIGHTS.k1);
+                    let before = std::mem::replace(&mut best[posting.tool()], worth);
+                    if worth <= before {
+                        best[posting.tool()] = before;
+                    } else if is_near {
+                        each_bit(self.texts, |text| scores[text][posting.tool()] += worth - before);
+                    }
+                }
+                if is_near && self.texts & 1 != 0 {
+                    servers[entry.part as usize] += among * (named as f32 / (named as f32 + 1.0));
+                }
             }
         }
+        for entry in words.iter().flat_map(|(word, _)| index.entries(word)) {
+            index.postings(entry).iter().for_each(|posting| best[posting.tool()] = 0.0);
+        }
+    }
+}
+
+/// How many tools and servers in view have a word.
+struct Known {
+    tools: usize,
+    servers: usize,
+}
+
+impl Known {
+    // What is hidden makes no word more common, neither among tools nor among servers.
+    fn of(index: &Index, view: &View, word: &str) -> Self {
+        let mut known = Self { tools: 0, servers: 0 };
+        for entry in index.entries(word) {
+            let postings = index.postings(entry);
+            let seen = match view.is_whole() {
+                true => postings.len(),
+                false => postings.iter().filter(|posting| view.has(posting.tool())).count(),
+            };
+            known.tools += seen;
+            known.servers += usize::from(seen > 0);
+        }
+        known
+    }
+}
+
+fn each_bit(mut bits: u32, mut visit: impl FnMut(usize)) {
+    while bits != 0 {
+        visit(bits.trailing_zeros() as usize);
+        bits &= bits - 1;
     }
 }
 
@@ -153,19 +242,10 @@ fn add(
     servers: &mut [f32],
     fields: &mut [u8],
 ) {
-    let entries = index.entries(word);
-    let count = |entry: &Entry| match (index.postings(entry), view.is_whole()) {
-        (postings, true) => postings.len(),
-        (postings, false) => postings.iter().filter(|posting| view.has(posting.tool())).count(),
-    };
-    // What is hidden makes no word more common, neither among tools nor among servers.
-    let (having, servers_having) = entries
-        .iter()
-        .map(count)
-        .fold((0, 0), |(all, some), seen| (all + seen, some + usize::from(seen > 0)));
-    let rarity = rarity(view.count, having) * term.weight;
-    let among = rarity_of_servers(view.servers, servers_having) * term.weight;
-    for entry in entries {
+    let known = Known::of(index, view, word);
+    let rarity = rarity(view.count, known.tools) * term.weight;
+    let among = rarity_of_servers(view.servers, known.servers) * term.weight;
+    for entry in index.entries(word) {
         let mut named = 0;
         for posting in index.postings(entry) {
             let place = posting.tool();
@@ -173,13 +253,9 @@ fn add(
                 continue;
             }
             named += u32::from(posting.fields() & 0b11 != 0);
-            fields[place] |= posting.fields() & term.told;
+            fields[place] |= posting.fields();
             let worth = rarity * posting.count / (posting.count + WEIGHTS.k1);
-            let mut texts = term.texts;
-            while texts != 0 {
-                scores[texts.trailing_zeros() as usize][place] += worth;
-                texts &= texts - 1;
-            }
+            each_bit(term.texts, |text| scores[text][place] += worth);
         }
         if term.texts & 1 != 0 {
             servers[entry.part as usize] += among * (named as f32 / (named as f32 + 1.0));

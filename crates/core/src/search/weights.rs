@@ -61,7 +61,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     server: 0.2,
     synonym: 0.3,
     near: 0.5,
-    least_near: 0.3,
+    least_near: 0.45,
     guess: 0.6,
     same_name: 0.3,
     name_prefix: 0.15,
