@@ -239,6 +239,8 @@ fn help_is_short() {
               disconnect  Disconnect a server until somebody asks for it
               restart     Disconnect a server and connect it anew
               logs        Show the last lines a server wrote to its standard error
+              login       Sign in to a server whose `auth` is `oauth`, in a browser
+              logout      Forget the sign-in to a server
 
             Options:
                   --config <FILE>   A configuration file; may repeat, later ones win
