@@ -1,24 +1,26 @@
 //! Guesses: what somebody may have meant by a word that no tool has.
 
-use super::index::Index;
+use super::index::{Index, View};
 use super::pieces::Vocabulary;
 use super::words::Stems;
 
 /// So many words an unknown one may have meant.
 const MAX_GUESSES: usize = 4;
 
-/// What somebody may have meant: a longer word, two words, or one spelled right.
-pub(super) fn guesses(index: &Index, word: &str, stems: &Stems) -> Vec<String> {
+/// What somebody may have meant: a longer word, two words, or one spelled right. Words that only hidden tools have are
+/// nobody's guess: they would tell that there are such tools.
+pub(super) fn guesses(index: &Index, view: &View, word: &str, stems: &Stems) -> Vec<String> {
     if !word.is_ascii() || word.len() < 3 {
         return Vec::new();
     }
-    let longer: Vec<String> = index.beginning(word).take(MAX_GUESSES).map(str::to_owned).collect();
+    let seen = index.beginning(word).filter(|longer| index.has(view, longer));
+    let longer: Vec<String> = seen.take(MAX_GUESSES).map(str::to_owned).collect();
     if !longer.is_empty() {
         return longer;
     }
     for at in 3..word.len().saturating_sub(2) {
         let parts = [stems.of(&word[..at]), stems.of(&word[at..])];
-        if parts.iter().all(|part| !index.entries(part).is_empty()) {
+        if parts.iter().all(|part| index.has(view, part)) {
             return parts.map(|part| part.into_owned()).to_vec();
         }
     }
@@ -26,10 +28,10 @@ pub(super) fn guesses(index: &Index, word: &str, stems: &Stems) -> Vec<String> {
     if word.len() < 5 || Vocabulary::get().has(word) {
         return Vec::new();
     }
-    spelled_right(index, &stems.of(word))
+    spelled_right(index, view, &stems.of(word))
 }
 
-fn spelled_right(index: &Index, stem: &str) -> Vec<String> {
+fn spelled_right(index: &Index, view: &View, stem: &str) -> Vec<String> {
     let most = if stem.len() < 8 { 1 } else { 2 };
     let Some(first) = stem.get(..1) else { return Vec::new() };
     let near =
@@ -37,7 +39,7 @@ fn spelled_right(index: &Index, stem: &str) -> Vec<String> {
     let mut rows = Rows::default();
     let mut found: Vec<(usize, &str)> = near
         .map(|word| (rows.distance(stem.as_bytes(), word.as_bytes()), word))
-        .filter(|(distance, _)| *distance <= most)
+        .filter(|(distance, word)| *distance <= most && index.has(view, word))
         .collect();
     found.sort_unstable();
     let least = found.first().map_or(0, |(distance, _)| *distance);

@@ -117,7 +117,7 @@ fn terms(index: &Index, view: &View, texts: &[&str]) -> (Vec<(String, Term)>, Ve
         terms.found.iter().map(|(stem, term)| (stem.clone(), term.texts)).collect();
     literal.extend(asked.iter().filter(is_unknown).map(|asked| (asked.stem.clone(), asked.texts)));
     for asked in asked.iter().filter(is_unknown).take(MAX_GUESSED) {
-        let meant = guesses(index, &asked.word, &stems);
+        let meant = guesses(index, view, &asked.word, &stems);
         meant.iter().for_each(|guess| terms.put(guess, WEIGHTS.guess, asked.texts));
     }
     for (stem, bits) in literal {

@@ -185,12 +185,16 @@ mod tests {
     fn hidden_servers_leave_no_trace_in_scores() {
         let work =
             [("send_mail", "Sends an email."), ("post_letter", "Delivers paper."), ("add", "Sums up.")];
-        let vault = [("send_secret_mail", "Sends email in secret."), ("mailings", "Emailed letters.")];
+        let vault = [
+            ("send_secret_mail", "Sends email in secret."),
+            ("mailings", "Emailed letters, papea papeb papec paped."),
+        ];
         let alone = of(&[("work", &work)]);
         let both = of(&[("vault", &vault), ("work", &work)]);
         for text in [
             "send secret email",
             "mailing",
+            "pape",
             "secretly message somebody and then add a few letters for him please",
         ] {
             let query = Query::new(vec![text.into()], 5).expect("a query");
