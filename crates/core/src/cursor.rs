@@ -2,7 +2,7 @@
 //!
 //! It never panics: on text that is no JSON after all it ends early and finds less.
 
-use memchr::memchr2;
+use crate::scan::quote_or_backslash;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -70,7 +70,12 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    #[inline]
     fn skip_space(&mut self) {
+        // Most texts have none.
+        if self.byte().is_some_and(|byte| byte > b' ') {
+            return;
+        }
         while self.byte().is_some_and(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')) {
             self.at += 1;
         }
@@ -95,7 +100,8 @@ impl<'a> Cursor<'a> {
         let start = self.at + 1;
         // Most strings have no escapes: their first quote is their last.
         if self.byte() == Some(b'"')
-            && let Some(end) = first_of_interest(self.text.as_bytes(), start)
+            && let Some(length) = quote_or_backslash(&self.text.as_bytes()[start..])
+            && let end = start + length
             && self.text.as_bytes()[end] == b'"'
         {
             self.at = end + 1;
@@ -109,34 +115,7 @@ impl<'a> Cursor<'a> {
     pub fn skip(&mut self) -> Range<usize> {
         self.skip_space();
         let from = self.at;
-        let bytes = self.text.as_bytes();
-        let mut depth = 0_usize;
-        while let Some(byte) = self.byte() {
-            match byte {
-                b'"' => {
-                    self.at = string_end(bytes, self.at + 1);
-                    if depth == 0 {
-                        break;
-                    }
-                }
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.at += 1;
-                }
-                b'}' | b']' => {
-                    if depth == 0 {
-                        break;
-                    }
-                    depth -= 1;
-                    self.at += 1;
-                    if depth == 0 {
-                        break;
-                    }
-                }
-                b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' if depth == 0 => break,
-                _ => self.at += 1,
-            }
-        }
+        self.at = value_end(self.text.as_bytes(), from);
         from..self.at
     }
 
@@ -173,11 +152,11 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The members of the object that comes.
-    pub fn spots(&mut self) -> Vec<Spot<'a>> {
-        let mut spots = Vec::new();
+    /// Goes through the members of the object that comes, by their places; through none if it is no object.
+    #[inline]
+    pub fn each_spot(&mut self, mut visit: impl FnMut(Spot<'a>)) {
         if self.kind() != Kind::Object {
-            return spots;
+            return;
         }
         self.open();
         while self.more(b'}') {
@@ -185,9 +164,15 @@ impl<'a> Cursor<'a> {
             let key = self.text();
             self.pass(b':');
             let value = self.skip();
-            spots.push(Spot { key, whole: from..value.end, value });
+            visit(Spot { key, whole: from..value.end, value });
             self.pass(b',');
         }
+    }
+
+    /// The members of the object that comes.
+    pub fn spots(&mut self) -> Vec<Spot<'a>> {
+        let mut spots = Vec::new();
+        self.each_spot(|spot| spots.push(spot));
         spots
     }
 
@@ -259,26 +244,50 @@ pub fn nests_deeper(text: &str, limit: usize) -> bool {
     false
 }
 
-/// Where the first quote or backslash stands, from a place on. Most strings are short: a search made for long texts
-/// takes longer to begin than they take to look through.
-pub fn first_of_interest(bytes: &[u8], from: usize) -> Option<usize> {
-    const SHORT: usize = 24;
-    let rest = bytes.get(from..)?;
-    let short = &rest[..rest.len().min(SHORT)];
-    match short.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
-        Some(at) => Some(from + at),
-        None if rest.len() <= SHORT => None,
-        None => memchr2(b'"', b'\\', &rest[SHORT..]).map(|at| from + SHORT + at),
+/// The place behind the value that starts at `from`.
+fn value_end(bytes: &[u8], from: usize) -> usize {
+    match bytes.get(from) {
+        Some(b'"') => string_end(bytes, from + 1),
+        Some(b'{' | b'[') => nested_end(bytes, from + 1),
+        _ => {
+            let ends =
+                |byte: &u8| matches!(byte, b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' | b'}' | b']' | b'"');
+            let rest = bytes.get(from..).unwrap_or_default();
+            from + rest.iter().position(ends).unwrap_or(rest.len())
+        }
     }
+}
+
+/// The place behind the object or array whose first byte after its brace is at `from`.
+fn nested_end(bytes: &[u8], from: usize) -> usize {
+    let (mut at, mut depth) = (from, 1_usize);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        // The braces differ in one bit from the brackets, and from nothing else.
+        match (*byte, *byte | 0x20) {
+            (b'"', _) => at = string_end(bytes, at),
+            (_, b'{') => depth += 1,
+            (_, b'}') => {
+                depth -= 1;
+                if depth == 0 {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    at
 }
 
 /// The place behind the closing quote of a string whose first character is at `from`.
 fn string_end(bytes: &[u8], mut from: usize) -> usize {
-    while let Some(found) = first_of_interest(bytes, from) {
-        if bytes[found] == b'"' {
-            return found + 1;
+    while let Some(found) = bytes.get(from..).and_then(quote_or_backslash) {
+        from += found + 1;
+        if bytes[from - 1] == b'"' {
+            return from;
         }
-        from = found + 2;
+        // What a backslash stands before is part of the string.
+        from += 1;
     }
     bytes.len()
 }

@@ -4,6 +4,7 @@
 //! unknown members come out as they went in.
 
 use crate::cursor::{Cursor, Kind};
+use crate::scan::special;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 /// The text of one JSON value. Cloning is cheap and shares the text.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -139,49 +141,28 @@ impl RawJson {
     /// What is `null` is as good as absent, and nothing is found where the value is no object.
     pub fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<&str>; N] {
         let mut found = [None; N];
-        let mut cursor = Cursor::new(&self.0, 0);
-        if cursor.kind() == Kind::Object {
-            let visit = |cursor: &mut Cursor<'_>, key: Cow<'_, str>| {
-                let value = cursor.skip();
-                if let Some(index) = keys.iter().position(|wanted| *wanted == key) {
-                    found[index] = self.0.get(value).filter(|value| *value != "null");
-                }
-                Ok::<(), std::convert::Infallible>(())
-            };
-            let Ok(()) = cursor.members(visit);
-        }
+        Cursor::new(&self.0, 0).each_spot(|spot| {
+            if let Some(index) = keys.iter().position(|wanted| *wanted == spot.key) {
+                found[index] = self.0.get(spot.value).filter(|value| *value != "null");
+            }
+        });
         found
     }
 
     /// Whether an object has a member of this name, whatever its value.
     pub fn has(&self, key: &str) -> bool {
-        let mut cursor = Cursor::new(&self.0, 0);
-        let mut found = false;
-        if cursor.kind() == Kind::Object {
-            let visit = |cursor: &mut Cursor<'_>, name: Cow<'_, str>| {
-                found |= name == key;
-                cursor.skip();
-                Ok::<(), std::convert::Infallible>(())
-            };
-            let Ok(()) = cursor.members(visit);
-        }
+        let [found] = self.holds([key]);
         found
     }
 
     /// Which of these members an object has, whatever their values, in one pass and without a copy.
     pub fn holds<const N: usize>(&self, keys: [&str; N]) -> [bool; N] {
         let mut found = [false; N];
-        let mut cursor = Cursor::new(&self.0, 0);
-        if cursor.kind() == Kind::Object {
-            let visit = |cursor: &mut Cursor<'_>, name: Cow<'_, str>| {
-                if let Some(index) = keys.iter().position(|wanted| *wanted == name) {
-                    found[index] = true;
-                }
-                cursor.skip();
-                Ok::<(), std::convert::Infallible>(())
-            };
-            let Ok(()) = cursor.members(visit);
-        }
+        Cursor::new(&self.0, 0).each_spot(|spot| {
+            if let Some(index) = keys.iter().position(|wanted| *wanted == spot.key) {
+                found[index] = true;
+            }
+        });
         found
     }
 
@@ -373,23 +354,28 @@ impl ObjectWriter {
         self.out.into()
     }
 
-    fn spelled(&mut self, key: &str, value: &str) {
-        self.key(key);
-        self.out.extend_from_slice(value.as_bytes());
+    /// A member, or the start of one, as it stands in a text.
+    fn spelled(&mut self, text: &str, place: Range<usize>) {
+        self.comma();
+        self.out.extend_from_slice(text.get(place).unwrap_or_default().as_bytes());
     }
 
     fn key(&mut self, key: &str) {
+        self.comma();
+        push_string(&mut self.out, key);
+        self.out.push(b':');
+    }
+
+    fn comma(&mut self) {
         if !self.empty {
             self.out.push(b',');
         }
         self.empty = false;
-        push_string(&mut self.out, key);
-        self.out.push(b':');
     }
 }
 
 fn push_string(out: &mut Vec<u8>, text: &str) {
-    if is_plain(text.as_bytes()) {
+    if special(text.as_bytes()).is_none() {
         // Room for what follows a key, too: one look at the buffer for all of it.
         out.reserve(text.len() + 4);
         out.push(b'"');
@@ -402,7 +388,7 @@ fn push_string(out: &mut Vec<u8>, text: &str) {
 
 /// Appends `text` as a JSON string, quotes included.
 pub fn write_string(out: &mut BytesMut, text: &str) {
-    if is_plain(text.as_bytes()) {
+    if special(text.as_bytes()).is_none() {
         out.reserve(text.len() + 2);
         out.extend_from_slice(b"\"");
         out.extend_from_slice(text.as_bytes());
@@ -410,21 +396,6 @@ pub fn write_string(out: &mut BytesMut, text: &str) {
     } else {
         out.extend_from_slice(RawJson::from_value(text).as_bytes());
     }
-}
-
-/// Whether a text needs no escapes, eight bytes at a time.
-fn is_plain(text: &[u8]) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    // The high bit of each byte that is zero, and perhaps of bytes above such a one: enough to tell of any.
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
-    let escapes = |word: u64| {
-        let control = word.wrapping_sub(ONES * 0x20) & !word;
-        (control | zero(word ^ (ONES * 0x22)) | zero(word ^ (ONES * 0x5c))) & HIGH
-    };
-    let (words, rest) = text.as_chunks::<8>();
-    words.iter().all(|word| escapes(u64::from_le_bytes(*word)) == 0)
-        && rest.iter().all(|b| *b >= 0x20 && *b != b'"' && *b != b'\\')
 }
 
 /// What becomes of one member while an object is edited.
@@ -446,16 +417,14 @@ pub fn edit_object(
     let text = object.as_str();
     let mut cursor = object_at(text)?;
     let mut writer = ObjectWriter::with_capacity(text.len() + 64);
-    let visit = |cursor: &mut Cursor<'_>, key: Cow<'_, str>| {
-        let value = text.get(cursor.skip()).unwrap_or_default();
-        match decide(&key, value) {
-            Edit::Keep => writer.spelled(&key, value),
-            Edit::Drop => {}
-            Edit::Replace(other) => writer.spelled(&key, other.as_str()),
+    cursor.each_spot(|spot| match decide(&spot.key, text.get(spot.value.clone()).unwrap_or_default()) {
+        Edit::Keep => writer.spelled(text, spot.whole),
+        Edit::Drop => {}
+        Edit::Replace(other) => {
+            writer.spelled(text, spot.whole.start..spot.value.start);
+            writer.out.extend_from_slice(other.as_bytes());
         }
-        Ok::<(), JsonError>(())
-    };
-    cursor.members(visit)?;
+    });
     Ok(writer.finish())
 }
 
@@ -466,18 +435,14 @@ pub fn with_members(object: &RawJson, set: &[(&str, RawJson)]) -> Result<RawJson
     let size = set.iter().map(|(key, value)| key.len() + value.as_bytes().len() + 4).sum::<usize>();
     let mut writer = ObjectWriter::with_capacity(text.len() + size);
     let mut there = vec![false; set.len()];
-    let visit = |cursor: &mut Cursor<'_>, key: Cow<'_, str>| {
-        let value = text.get(cursor.skip()).unwrap_or_default();
-        match set.iter().position(|(name, _)| *name == key) {
-            Some(index) => {
-                there[index] = true;
-                writer.spelled(&key, set[index].1.as_str());
-            }
-            None => writer.spelled(&key, value),
+    cursor.each_spot(|spot| match set.iter().position(|(name, _)| *name == spot.key) {
+        Some(index) => {
+            there[index] = true;
+            writer.spelled(text, spot.whole.start..spot.value.start);
+            writer.out.extend_from_slice(set[index].1.as_bytes());
         }
-        Ok::<(), JsonError>(())
-    };
-    cursor.members(visit)?;
+        None => writer.spelled(text, spot.whole),
+    });
     for ((name, value), _) in set.iter().zip(there).filter(|(_, there)| !there) {
         writer.raw(name, value);
     }
@@ -519,6 +484,9 @@ mod tests {
             _ => Edit::Keep,
         });
         assert_eq!(edited.expect("object").as_str(), r#"{"name":"y","c":[1, 2]}"#);
+        let spelled = json(r#"{ "\u00e9" : 1 , "name":"x"}"#);
+        let edited = edit_object(&spelled, |key, _| if key == "é" { Edit::Keep } else { Edit::Drop });
+        assert_eq!(edited.expect("object").as_str(), r#"{"\u00e9" : 1}"#);
         let set = with_members(&value, &[("name", json("2")), ("new", json("3"))]);
         assert_eq!(set.expect("object").as_str(), r#"{"b":1e2,"name":2,"c":[1, 2],"new":3}"#);
     }
@@ -528,18 +496,6 @@ mod tests {
         for bad in ["", "{", "1 2", r#"{"a":}"#, "nul", "\u{feff}{}"] {
             assert!(RawJson::parse(bad.to_owned()).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn texts_that_need_no_escapes_are_told_from_those_that_do() {
-        for at in 0..20 {
-            for byte in 0..=0x7f_u8 {
-                let mut text = *b"abcdefghijklmnopqrst";
-                text[at] = byte;
-                assert_eq!(is_plain(&text), byte >= 0x20 && byte != b'"' && byte != b'\\', "{byte} at {at}");
-            }
-        }
-        assert!(is_plain("größer als früher: 漢字".as_bytes()));
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub mod registry;
 pub mod result;
 pub mod retry;
 pub mod sampling;
+pub mod scan;
 pub mod schema;
 pub mod search;
 pub mod secret;

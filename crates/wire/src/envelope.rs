@@ -2,6 +2,7 @@
 
 use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 use crate::outline::Outline;
+use crate::strict;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use serde::Deserialize;
@@ -132,14 +133,26 @@ pub struct Unreadable {
 impl Message {
     /// Reads one message. Payloads share `text`.
     pub fn parse(text: &Bytes) -> Result<Self, Unreadable> {
-        let text = &ByteString::try_from(text.clone()).map_err(|_| Unreadable {
-            id: None,
-            error: RpcError::new(PARSE_ERROR, "Parse error: the message is not valid UTF-8"),
-        })?;
+        let text = &as_text(text)?;
         // Most messages are as everybody writes them.
-        if let Some(message) = Outline::of(text).and_then(|outline| Self::outlined(text, outline)) {
+        match Outline::of(text).and_then(|outline| Self::outlined(text, outline)) {
+            Some(message) => Ok(message),
+            None => Self::parse_any(text),
+        }
+    }
+
+    /// The same for a message that comes in through a door: it must stand the [strict](crate::strict) look, too.
+    pub fn parse_strictly(text: &Bytes) -> Result<Self, Unreadable> {
+        let text = &as_text(text)?;
+        // One pass does for both, mostly.
+        if let Some(message) = Outline::strict(text).and_then(|outline| Self::outlined(text, outline)) {
             return Ok(message);
         }
+        strict::check(text.as_bytes()).map_err(|error| Unreadable { id: None, error })?;
+        Self::parse_any(text)
+    }
+
+    fn parse_any(text: &ByteString) -> Result<Self, Unreadable> {
         if let Some(other) = text.trim_ascii_start().bytes().next().filter(|first| *first != b'{') {
             return Err(Unreadable { id: None, error: no_object(text, other) });
         }
@@ -191,6 +204,13 @@ impl Message {
             _ => Err(invalid("one of `method`, `result` and `error` is needed, and only one")),
         }
     }
+}
+
+fn as_text(bytes: &Bytes) -> Result<ByteString, Unreadable> {
+    ByteString::try_from(bytes.clone()).map_err(|_| Unreadable {
+        id: None,
+        error: RpcError::new(PARSE_ERROR, "Parse error: the message is not valid UTF-8"),
+    })
 }
 
 /// The error for a text that starts as no object does.

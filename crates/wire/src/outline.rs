@@ -5,9 +5,7 @@
 //! what has an outline is JSON to the letter.
 
 use std::ops::Range;
-
-/// How deep values may nest; deeper ones are out of the ordinary.
-const MAX_DEPTH: u32 = 100;
+use toolbooth_core::scan::special;
 
 /// Where the members of a message stand.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -22,22 +20,32 @@ pub(crate) struct Outline {
 impl Outline {
     /// The outline of a request, a notification or a result, of version 2.0.
     pub(crate) fn of(text: &str) -> Option<Self> {
-        let bytes = text.as_bytes();
+        Self::read(text.as_bytes(), &mut Any)
+    }
+
+    /// The same for a message that comes in through a door: one that the [strict](crate::strict) look would pass.
+    pub(crate) fn strict(text: &str) -> Option<Self> {
+        Self::read(text.as_bytes(), &mut Distinct { open: [0; _], depth: 0, keys: [(0, 0); _], count: 0 })
+    }
+
+    fn read(bytes: &[u8], keys: &mut impl Keys) -> Option<Self> {
         let mut outline = Self::default();
         let mut is_ours = false;
         let mut at = space(bytes, 0);
         if *bytes.get(at)? != b'{' {
             return None;
         }
+        keys.open();
         at = space(bytes, at + 1);
         loop {
             let key = plain(bytes, at)?;
+            keys.add(bytes, key.clone())?;
             at = space(bytes, key.end + 1);
             if *bytes.get(at)? != b':' {
                 return None;
             }
             let from = space(bytes, at + 1);
-            at = value(bytes, from)?;
+            at = value(bytes, from, keys)?;
             let slot = match &bytes[key] {
                 b"jsonrpc" => {
                     if is_ours || &bytes[from..at] != b"\"2.0\"" {
@@ -72,17 +80,85 @@ impl Outline {
     }
 }
 
+/// What is asked of the keys of objects, and of how deep values nest.
+trait Keys {
+    /// How deep values may nest below the message; deeper ones are out of the ordinary.
+    const MAX_DEPTH: u32;
+
+    /// An object opens.
+    fn open(&mut self);
+
+    /// The innermost object has this key; nothing, where that is out of the ordinary.
+    fn add(&mut self, bytes: &[u8], key: Range<usize>) -> Option<()>;
+
+    /// The innermost object closes.
+    fn close(&mut self);
+}
+
+/// Nothing is asked: servers may write what they like.
+struct Any;
+
+impl Keys for Any {
+    const MAX_DEPTH: u32 = 100;
+
+    fn open(&mut self) {}
+
+    fn add(&mut self, _: &[u8], _: Range<usize>) -> Option<()> {
+        Some(())
+    }
+
+    fn close(&mut self) {}
+}
+
+/// No key stands twice in one object, and none has to be decoded to tell.
+struct Distinct {
+    /// How many keys there were when each open object opened.
+    open: [u8; crate::strict::MAX_DEPTH],
+    depth: usize,
+    /// Where the keys of all open objects stand, outermost first. More than these are out of the ordinary.
+    keys: [(u32, u32); 24],
+    count: usize,
+}
+
+impl Keys for Distinct {
+    // The message itself is one of them.
+    const MAX_DEPTH: u32 = crate::strict::MAX_DEPTH as u32 - 1;
+
+    fn open(&mut self) {
+        // There are fewer keys than a byte can count.
+        self.open[self.depth] = self.count as u8;
+        self.depth += 1;
+    }
+
+    fn add(&mut self, bytes: &[u8], key: Range<usize>) -> Option<()> {
+        let text = &bytes[key.clone()];
+        let before = &self.keys[self.open[self.depth - 1].into()..self.count];
+        let is_known = |(start, end): &(u32, u32)| bytes[*start as usize..*end as usize] == *text;
+        if before.iter().any(is_known) || text.contains(&b'\\') {
+            return None;
+        }
+        *self.keys.get_mut(self.count)? = (u32::try_from(key.start).ok()?, u32::try_from(key.end).ok()?);
+        self.count += 1;
+        Some(())
+    }
+
+    fn close(&mut self) {
+        self.depth -= 1;
+        self.count = self.open[self.depth].into();
+    }
+}
+
 /// A string without escapes at this place: what stands between its quotes.
 fn plain(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     if *bytes.get(at)? != b'"' {
         return None;
     }
-    let end = at + 1 + bytes[at + 1..].iter().position(|byte| is_special(*byte))?;
+    let end = at + 1 + special(&bytes[at + 1..])?;
     (bytes[end] == b'"').then_some(at + 1..end)
 }
 
 /// Passes over the value that starts here; where it ends.
-fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
+fn value<K: Keys>(bytes: &[u8], mut at: usize, keys: &mut K) -> Option<usize> {
     // One bit for each value that is open: set for objects.
     let (mut open, mut depth) = (0_u128, 0_u32);
     'values: loop {
@@ -91,7 +167,7 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
             b'"' => at = string(bytes, at + 1)?,
             byte @ (b'{' | b'[') => {
                 depth += 1;
-                if depth > MAX_DEPTH {
+                if depth > K::MAX_DEPTH {
                     return None;
                 }
                 open = (open << 1) | u128::from(byte == b'{');
@@ -99,7 +175,8 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
                 // `}` and `]` stand two places behind what they close.
                 if *bytes.get(at)? != byte + 2 {
                     if byte == b'{' {
-                        at = key(bytes, at)?;
+                        keys.open();
+                        at = key(bytes, at, keys)?;
                     }
                     continue;
                 }
@@ -120,34 +197,38 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
                     continue 'values;
                 }
                 (b',', _) => {
-                    at = key(bytes, space(bytes, at + 1))?;
+                    at = key(bytes, space(bytes, at + 1), keys)?;
                     continue 'values;
                 }
-                (b'}', 1) | (b']', 0) => {
+                (b'}', 1) => {
+                    keys.close();
                     at += 1;
-                    depth -= 1;
-                    open >>= 1;
                 }
+                (b']', 0) => at += 1,
                 _ => return None,
             }
+            depth -= 1;
+            open >>= 1;
         }
         return Some(at);
     }
 }
 
 /// Passes over a key and its colon.
-fn key(bytes: &[u8], at: usize) -> Option<usize> {
+fn key(bytes: &[u8], at: usize, keys: &mut impl Keys) -> Option<usize> {
     if *bytes.get(at)? != b'"' {
         return None;
     }
-    let at = space(bytes, string(bytes, at + 1)?);
+    let end = string(bytes, at + 1)?;
+    keys.add(bytes, at + 1..end - 1)?;
+    let at = space(bytes, end);
     (*bytes.get(at)? == b':').then_some(at + 1)
 }
 
 /// Passes over the rest of a string, its closing quote included.
 fn string(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
-        at += ordinary(&bytes[at..])?;
+        at += special(&bytes[at..])?;
         match bytes[at] {
             b'"' => return Some(at + 1),
             b'\\' => match *bytes.get(at + 1)? {
@@ -164,29 +245,6 @@ fn string(bytes: &[u8], mut at: usize) -> Option<usize> {
             _ => return None,
         }
     }
-}
-
-/// How many bytes stand before the first that is special in a string; nothing if none is.
-fn ordinary(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    // The high bit of each byte that is zero, and perhaps of bytes above such a one: enough to stop at.
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (number, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let control = word.wrapping_sub(ONES * 0x20) & !word;
-        let special = (control | zero(word ^ (ONES * 0x22)) | zero(word ^ (ONES * 0x5c))) & HIGH;
-        if special != 0 {
-            // The lowest mark is never one too many.
-            return Some(number * 8 + special.trailing_zeros() as usize / 8);
-        }
-    }
-    rest.iter().position(|byte| is_special(*byte)).map(|at| words.len() * 8 + at)
-}
-
-fn is_special(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
 fn word(bytes: &[u8], at: usize, word: &[u8]) -> Option<usize> {
@@ -220,7 +278,12 @@ fn number(bytes: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
+#[inline]
 fn space(bytes: &[u8], mut at: usize) -> usize {
+    // Most messages have none.
+    if bytes.get(at).is_some_and(|byte| *byte > b' ') {
+        return at;
+    }
     while matches!(bytes.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
         at += 1;
     }
@@ -270,6 +333,37 @@ mod tests {
         let deep =
             |depth| format!(r#"{{"jsonrpc":"2.0","result":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
         assert!(Outline::of(&deep(100)).is_some() && Outline::of(&deep(101)).is_none());
+    }
+
+    #[test]
+    fn a_strict_one_has_every_key_once_in_each_object() {
+        let params = |text: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{text}}}"#);
+        let many = |keys: usize| {
+            let keys: Vec<String> = (0..keys).map(|key| format!("\"k{key}\":1")).collect();
+            params(&format!("{{{}}}", keys.join(",")))
+        };
+        let deep = |depth| params(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+        let has = [
+            params(r#"{"a":{"a":1},"b":[{"a":1},{"a":1}],"c":{}}"#),
+            params(r#"{"a":{},"b":"a"}"#),
+            many(20),
+            deep(crate::strict::MAX_DEPTH - 1),
+        ];
+        for text in has {
+            assert!(Outline::strict(&text).is_some(), "{text}");
+        }
+        let none = [
+            params(r#"{"a":1,"a":2}"#),
+            params(r#"{"b":[{"a":{"x":1},"c":{},"a":1}]}"#),
+            params(r#"{"a":1,"\u0061":2}"#),
+            params(r#"{"a\n":1}"#),
+            r#"{"jsonrpc":"2.0","x":1,"method":"m","x":2}"#.to_owned(),
+            many(21),
+            deep(crate::strict::MAX_DEPTH),
+        ];
+        for text in none {
+            assert_eq!(Outline::strict(&text), None, "{text}");
+        }
     }
 
     /// Texts that are nearly messages.
@@ -326,6 +420,10 @@ mod tests {
                 let members: BTreeMap<String, &RawValue> = serde_json::from_str(&text).expect("JSON");
                 let result = outline.result.map(|range| &text[range]);
                 prop_assert_eq!(result, members.get("result").map(|value| value.get()));
+            }
+            if let Some(strict) = Outline::strict(&text) {
+                prop_assert_eq!(Some(strict), Outline::of(&text));
+                prop_assert!(crate::strict::check(text.as_bytes()).is_ok());
             }
         }
 

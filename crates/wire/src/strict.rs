@@ -7,7 +7,7 @@
 use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 use std::borrow::Cow;
 use std::collections::HashSet;
-use toolbooth_core::cursor::first_of_interest;
+use toolbooth_core::scan::quote_or_backslash;
 
 /// How deep values may nest in a message from a client.
 pub const MAX_DEPTH: usize = 64;
@@ -116,7 +116,7 @@ impl<'a> Scan<'a> {
 /// Where the string that starts at `from` ends: the place of its closing quote.
 fn string_end(bytes: &[u8], mut from: usize) -> Option<usize> {
     loop {
-        let found = first_of_interest(bytes, from)?;
+        let found = from + quote_or_backslash(bytes.get(from..)?)?;
         if bytes[found] == b'"' {
             return Some(found);
         }

@@ -97,13 +97,13 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
         }
         Err(Ungathered::BrokenOff) => return plain(StatusCode::BAD_REQUEST),
     };
-    if let Err(error) = strict::check(&text) {
-        return failure(StatusCode::BAD_REQUEST, None, &error);
-    }
-    if text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+    if text.trim_ascii_start().first() == Some(&b'[') {
+        if let Err(error) = strict::check(&text) {
+            return failure(StatusCode::BAD_REQUEST, None, &error);
+        }
         return Box::pin(super::batch::serve(&door, &caller, &head.headers, &text)).await;
     }
-    let message = match Message::parse(&text) {
+    let message = match Message::parse_strictly(&text) {
         Ok(message) => message,
         Err(unreadable) => {
             return failure(StatusCode::BAD_REQUEST, unreadable.id.as_ref(), &unreadable.error);

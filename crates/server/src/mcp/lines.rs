@@ -24,7 +24,7 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::json::RawJson;
 use toolbooth_upstream::process::{Frame, LineReader};
 use toolbooth_wire::codes::{INVALID_PARAMS, INVALID_REQUEST, RpcError};
-use toolbooth_wire::envelope::{write_error, write_result};
+use toolbooth_wire::envelope::{Unreadable, write_error, write_result};
 use toolbooth_wire::meta::RequestMeta;
 use toolbooth_wire::{Era, Id, Message, Request, strict};
 
@@ -105,16 +105,12 @@ async fn write_all<W: AsyncWrite + Unpin>(mut write: W, mut queue: mpsc::Receive
 
 impl Connection {
     async fn receive(self: &Arc<Self>, line: Bytes, tasks: &mut tokio::task::JoinSet<()>) {
-        let checked = strict::check(&line);
-        if checked.is_ok() && line.trim_ascii_start().first() == Some(&b'[') {
+        if line.trim_ascii_start().first() == Some(&b'[') && strict::check(&line).is_ok() {
             return self.batched(line, tasks).await;
         }
-        let parsed = checked
-            .map_err(|error| (None, error))
-            .and_then(|()| Message::parse(&line).map_err(|unreadable| (unreadable.id, unreadable.error)));
-        let message = match parsed {
+        let message = match Message::parse_strictly(&line) {
             Ok(message) => message,
-            Err((id, error)) => return self.send(write_error(id.as_ref(), &error)).await,
+            Err(Unreadable { id, error }) => return self.send(write_error(id.as_ref(), &error)).await,
         };
         match message {
             Message::Request(request) if request.method == "initialize" => {

@@ -2,7 +2,7 @@
 
 use ::http::header::CONTENT_LENGTH;
 use ::http::{HeaderName, HeaderValue, Method};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 /// Messages up to this size are copied behind their head, so that one piece is sent.
 const COPIED_UP_TO: usize = 16 << 10;
@@ -35,35 +35,33 @@ impl Heading {
         let copied = body.as_ref().map_or(0, Bytes::len);
         let copied = if copied <= COPIED_UP_TO { copied } else { 0 };
         let headers = self.0.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
-        let mut text = BytesMut::with_capacity(path.len() + headers.sum::<usize>() + copied + 64);
-        text.put_slice(method.as_str().as_bytes());
-        text.put_u8(b' ');
-        text.put_slice(path.as_bytes());
-        text.put_slice(b" HTTP/1.1\r\n");
+        let mut text = Vec::with_capacity(path.len() + headers.sum::<usize>() + copied + 64);
+        for part in [method.as_str(), " ", path, " HTTP/1.1\r\n"] {
+            text.extend_from_slice(part.as_bytes());
+        }
         for (name, value) in &self.0 {
             header(&mut text, name, value.as_bytes());
         }
         if let Some(body) = &body {
-            header(&mut text, &CONTENT_LENGTH, body.len().to_string().as_bytes());
+            header(&mut text, &CONTENT_LENGTH, itoa::Buffer::new().format(body.len()).as_bytes());
         }
-        text.put_slice(b"\r\n");
+        text.extend_from_slice(b"\r\n");
         let rest = match body {
             Some(body) if body.len() > COPIED_UP_TO => body,
             Some(body) => {
-                text.put_slice(&body);
+                text.extend_from_slice(&body);
                 Bytes::new()
             }
             None => Bytes::new(),
         };
-        Outgoing { start: text.freeze(), rest }
+        Outgoing { start: text.into(), rest }
     }
 }
 
-fn header(text: &mut BytesMut, name: &HeaderName, value: &[u8]) {
-    text.put_slice(name.as_str().as_bytes());
-    text.put_slice(b": ");
-    text.put_slice(value);
-    text.put_slice(b"\r\n");
+fn header(text: &mut Vec<u8>, name: &HeaderName, value: &[u8]) {
+    for part in [name.as_str().as_bytes(), b": ", value, b"\r\n"] {
+        text.extend_from_slice(part);
+    }
 }
 
 /// A request as it is sent: it can be sent again as long as nobody has seen it.
