@@ -25,8 +25,14 @@ pub fn let_go_of_start() {
     }
 }
 
-/// Gives the allocator's free pages back to the system. Other allocators than glibc's do so by themselves.
+/// Gives the allocator's free pages back to the system.
 pub fn give_back_heap() {
+    // SAFETY: it takes no pointer and touches nothing but memory that is free.
+    #[allow(unsafe_code, reason = "there is no safe way to say this to the allocator")]
+    unsafe {
+        libmimalloc_sys::mi_collect(true);
+    };
+    // SQLite asks the system's allocator for its memory.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: it takes no pointer and touches nothing but memory that is free, under the allocator's own locks.

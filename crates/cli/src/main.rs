@@ -28,6 +28,10 @@ mod terms;
 
 use std::process::ExitCode;
 
+/// Why not the system's: docs/adr/0011-allocator.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
     match words.nth(1) {

@@ -65,6 +65,8 @@ pub(super) async fn run(
         .arg("jq-worker")
         .arg(filter)
         .env_clear()
+        // The allocator takes addresses in advance, which its bound on memory would not see used.
+        .env("MIMALLOC_ARENA_RESERVE", "32M")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
