@@ -4,8 +4,8 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// How many words are looked at one by one before a search for long texts takes over.
-const SHORT: usize = 8;
+/// How many bytes are looked at here before a search for long texts takes over.
+const SHORT: usize = 64;
 
 /// Marks each byte that is zero, and perhaps bytes above such a one: the lowest mark is never one too many.
 const fn zeros(word: u64) -> u64 {
@@ -22,63 +22,45 @@ const fn controls(word: u64) -> u64 {
     word.wrapping_sub(ONES * 0x20) & !word & HIGH
 }
 
-fn lowest(marks: u64) -> usize {
-    marks.trailing_zeros() as usize / 8
-}
-
-/// Where the lowest mark stands in a text whose word starts here. The last word of a text may overlap the one before
-/// it: what was looked at there has no marks.
-fn place(marks: u64, from: usize) -> Option<usize> {
-    (marks != 0).then(|| from + lowest(marks))
+/// Where the first byte stands that is marked. A space never is.
+#[inline]
+fn first(bytes: &[u8], marks: impl Fn(u64) -> u64) -> Option<usize> {
+    let found = |word: [u8; 8], from: usize| {
+        let marks = marks(u64::from_le_bytes(word));
+        (marks != 0).then(|| from + marks.trailing_zeros() as usize / 8)
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (number, word) in words.iter().enumerate() {
+        if let Some(at) = found(*word, number * 8) {
+            return Some(at);
+        }
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    match bytes.last_chunk::<8>() {
+        // It overlaps the word before it: what was looked at there has no marks.
+        Some(last) => found(*last, bytes.len() - 8),
+        None => {
+            let mut padded = [b' '; 8];
+            padded[..rest.len()].copy_from_slice(rest);
+            found(padded, 0)
+        }
+    }
 }
 
 /// Where the first quote or backslash stands.
 #[inline]
 pub fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (number, word) in words.iter().take(SHORT).enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let marks = equals(word, b'"') | equals(word, b'\\');
-        if let Some(at) = place(marks, number * 8) {
-            return Some(at);
-        }
-    }
-    if words.len() > SHORT {
-        return memchr::memchr2(b'"', b'\\', &bytes[SHORT * 8..]).map(|at| SHORT * 8 + at);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    match bytes.last_chunk::<8>() {
-        Some(last) => {
-            let last = u64::from_le_bytes(*last);
-            place(equals(last, b'"') | equals(last, b'\\'), bytes.len() - 8)
-        }
-        None => rest.iter().position(|byte| matches!(byte, b'"' | b'\\')),
-    }
+    let (short, long) = bytes.split_at(bytes.len().min(SHORT));
+    first(short, |word| equals(word, b'"') | equals(word, b'\\'))
+        .or_else(|| memchr::memchr2(b'"', b'\\', long).map(|at| SHORT + at))
 }
 
 /// Where the first byte stands that is not itself in a string: a quote, a backslash or a control character.
 #[inline]
 pub fn special(bytes: &[u8]) -> Option<usize> {
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (number, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let marks = controls(word) | equals(word, b'"') | equals(word, b'\\');
-        if let Some(at) = place(marks, number * 8) {
-            return Some(at);
-        }
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    match bytes.last_chunk::<8>() {
-        Some(last) => {
-            let last = u64::from_le_bytes(*last);
-            place(controls(last) | equals(last, b'"') | equals(last, b'\\'), bytes.len() - 8)
-        }
-        None => rest.iter().position(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\')),
-    }
+    first(bytes, |word| controls(word) | equals(word, b'"') | equals(word, b'\\'))
 }
 
 #[cfg(test)]
