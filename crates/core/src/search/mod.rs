@@ -21,6 +21,7 @@ mod query;
 mod rank;
 mod servers;
 mod synonyms;
+mod values;
 mod weights;
 mod words;
 

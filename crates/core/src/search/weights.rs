@@ -39,6 +39,8 @@ pub(super) struct Weights {
     pub name_prefix: f32,
     /// How much of the usual likeness of texts is taken off before meanings are compared, from 0 to 1.
     pub floor: f32,
+    /// How much a word counts in a request's meaning that stands in quotes.
+    pub quoted_meaning: f32,
     /// How much a piece of a tool's name counts in the tool's meaning.
     pub name_meaning: f32,
     /// How much a piece of a server's name counts in the tool's meaning.
@@ -66,6 +68,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     same_name: 0.3,
     name_prefix: 0.15,
     floor: 0.5,
+    quoted_meaning: 0.5,
     name_meaning: 2.0,
     server_meaning: 1.0,
     parameter_meaning: 0.5,
