@@ -7,6 +7,7 @@
 
 mod clauses;
 mod comparison;
+mod cover;
 mod fields;
 mod given;
 mod guesses;

@@ -23,6 +23,8 @@ pub(super) struct Weights {
     pub lexical_beside_encoder: f32,
     /// The share of the best clause in the score of a request of several clauses.
     pub clause: f32,
+    /// What a tool gains by meeting a clause that no hit before it meets.
+    pub cover: f32,
     /// What the server's fit adds to each of its tools.
     pub server: f32,
     /// What a word of the same sense counts.
@@ -60,6 +62,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     lexical: 0.4,
     lexical_beside_encoder: 0.3,
     clause: 0.3,
+    cover: 0.1,
     server: 0.2,
     synonym: 0.3,
     near: 0.5,
