@@ -110,3 +110,28 @@ fn the_same_search_gives_the_same_answer_and_servers_are_read_once() {
     assert!(Index::of(std::iter::empty()).is_empty());
     assert!(Catalog::default().search(&owner, &query).is_empty());
 }
+
+#[test]
+fn a_request_of_several_clauses_finds_a_tool_for_each() {
+    let sky = [
+        ("forecast", "Weather forecast of a city for tomorrow."),
+        ("current_weather", "Weather of a city now."),
+        ("weather_history", "Weather of a city on past days."),
+        ("weather_alerts", "Weather warnings for a city."),
+    ];
+    let parts = [own("sky", &sky), own("post", &[("send_mail", "Sends a mail to somebody.")])];
+    let catalog = Catalog::new(1, parts.into());
+    let text = "look up the weather forecast for the city of Rome tomorrow, and then mail it to Ann";
+    let found = |count: usize| -> Vec<(String, f32)> {
+        let query = Query::new(vec![text.into()], count).expect("a query");
+        let hits = catalog.search(&Caller::owner("ann"), &query);
+        hits.iter().map(|hit| (hit.tool.name.to_string(), hit.score)).collect()
+    };
+    let names: Vec<String> = found(4).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names[0], "forecast");
+    assert!(
+        names.iter().any(|name| name == "send_mail"),
+        "one more about the weather would cover less: {names:?}"
+    );
+    assert!(found(5).is_sorted_by(|a, b| a.1 >= b.1), "{:?}", found(5));
+}

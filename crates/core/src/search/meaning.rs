@@ -2,6 +2,9 @@
 //! point the same way.
 
 use super::pieces::{Vocabulary, each_token};
+use super::values::{Said, each_passage, is_value};
+use super::weights::WEIGHTS;
+use super::words::telling;
 use crate::name_map::NameMap;
 
 static TABLE: &[u8] = include_bytes!("table/table.i8");
@@ -95,11 +98,20 @@ fn add_row(sum: &mut [f32; WIDTH], row: usize, weight: f32) {
 /// Words that are true of everything that is searched for here.
 const OF_EVERY_TOOL: &[&str] = &["tool", "tools", "server", "servers", "mcp"];
 
-/// What a request means. "A tool for", "server:" and the like say nothing, unless nothing else is said.
+/// What a request means. "A tool for", "server:" and the like say nothing, nor do values, unless nothing else is said.
 pub(super) fn meaning(request: &str) -> Option<Vector> {
     let mut reader = Reader::default();
     let mut sum = [0_f32; WIDTH];
-    reader.add_where(&mut sum, request, 1.0, |word| !OF_EVERY_TOOL.contains(&word));
+    let counts = |word: &str| !OF_EVERY_TOOL.contains(&word) && !is_value(word);
+    each_passage(request, &mut |said, passage| {
+        let weight = match said {
+            Said::Plainly => 1.0,
+            Said::InQuotes => WEIGHTS.quoted_meaning,
+        };
+        for chunk in passage.split_whitespace() {
+            reader.add_where(&mut sum, telling(chunk), weight, counts);
+        }
+    });
     Vector::of(&sum).or_else(|| {
         reader.add(&mut sum, request, 1.0);
         Vector::of(&sum)
@@ -153,5 +165,20 @@ mod tests {
     fn a_request_is_about_what_the_tool_does() {
         assert!(likeness("MCP server: email, tool: send a message", ": email, : send a message") > 0.99);
         assert!(meaning("tools").is_some(), "where nothing else is said, that counts");
+    }
+
+    #[test]
+    fn values_are_no_part_of_what_a_request_means() {
+        let plain = "convert dollars to euros";
+        for values in ["convert 1250 dollars to euros", "convert dollars to euros a81f6b23c9"] {
+            assert!(likeness(values, plain) > 0.99, "{values}");
+        }
+        assert!(
+            likeness("read /tmp/weather/2024/rain.csv", "read csv") > 0.99,
+            "a path tells a kind of file"
+        );
+        let quoted = likeness("post \"rain tomorrow\" to the channel", "rain tomorrow");
+        assert!(quoted < likeness("post rain tomorrow to the channel", "rain tomorrow"), "{quoted}");
+        assert!(meaning("42").is_some(), "where nothing else is said, that counts");
     }
 }

@@ -7,6 +7,7 @@
 
 mod clauses;
 mod comparison;
+mod cover;
 mod fields;
 mod given;
 mod guesses;
@@ -21,6 +22,7 @@ mod query;
 mod rank;
 mod servers;
 mod synonyms;
+mod values;
 mod weights;
 mod words;
 

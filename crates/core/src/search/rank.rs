@@ -2,6 +2,7 @@
 
 use super::clauses::clauses;
 use super::comparison::Sought;
+use super::cover::{Candidate, LOOKED_AT, spread};
 use super::fields::{Field, Fields, each_text};
 use super::given::Given;
 use super::index::{Hit, Index, View};
@@ -23,6 +24,8 @@ struct Tally {
     scores: Vec<f32>,
     fields: Vec<u8>,
     named: HashMap<usize, Naming>,
+    /// How well each tool meets each clause, where one request of several clauses is all that is searched for.
+    clauses: Vec<Vec<f32>>,
 }
 
 impl Tally {
@@ -36,13 +39,17 @@ impl Index {
     /// The tools in view that fit a query best, best first.
     pub(crate) fn search(&self, view: &View, query: &Query, given: Option<&Given>) -> Vec<Hit> {
         let size = self.len();
-        let mut tally = Tally { scores: vec![0.0; size], fields: vec![0; size], named: HashMap::new() };
+        let (scores, fields) = (vec![0.0; size], vec![0; size]);
+        let mut tally = Tally { scores, fields, named: HashMap::new(), clauses: Vec::new() };
         let texts: Cow<'_, [String]> = match (&query.pattern, query.texts.as_slice()) {
             (Some(pattern), []) => vec![pattern.words()].into(),
             (_, texts) => texts.into(),
         };
         for text in texts.iter() {
             self.rank(view, text.trim(), given, &mut tally);
+        }
+        if texts.len() > 1 || query.pattern.is_some() {
+            tally.clauses.clear();
         }
         self.best(view, query, &tally)
     }
@@ -57,7 +64,7 @@ impl Index {
         let given = given.and_then(|given| given.alike(self, view, &texts));
         let mut given = given.into_iter().flatten();
         let mut parts = vec![0_f32; if texts.len() > 1 { self.len() } else { 0 }];
-        let mut whole = Vec::new();
+        let (mut whole, mut clauses) = (Vec::new(), Vec::new());
         for (at, (mut words, alike)) in words.texts.into_iter().zip(alike).enumerate() {
             match given.next() {
                 Some(given) => fuse(&mut words, &joined(alike, &given), WEIGHTS.lexical_beside_encoder),
@@ -65,12 +72,16 @@ impl Index {
             }
             match at {
                 0 => whole = words,
-                _ => parts.iter_mut().zip(words).for_each(|(best, score)| *best = best.max(score)),
+                _ => {
+                    parts.iter_mut().zip(&words).for_each(|(best, score)| *best = best.max(*score));
+                    clauses.push(words);
+                }
             }
         }
         for (whole, part) in whole.iter_mut().zip(parts) {
             *whole += WEIGHTS.clause * (part - *whole);
         }
+        tally.clauses = clauses;
         self.favour_names(text, &mut whole);
         for (score, own) in tally.scores.iter_mut().zip(whole) {
             *score = score.max(own);
@@ -124,25 +135,32 @@ impl Index {
             Some(pattern) => self.tool(place).is_some_and(|tool| matches(pattern, tool)),
             None => tally.scores[place] > 0.0 || tally.naming(place).is_some(),
         };
+        // What has a name is not passed over for what covers more.
+        let is_spread = !tally.clauses.is_empty() && tally.named.is_empty();
+        let limit = if is_spread { query.limit.max(LOOKED_AT) } else { query.limit };
         // Few are good enough to be put in order. What is named or must match is, whatever its score.
         let least = match (&query.pattern, tally.named.is_empty()) {
-            (None, true) => least_of_best(&tally.scores, query.limit, |place| view.has(place)),
+            (None, true) => least_of_best(&tally.scores, limit, |place| view.has(place)),
             _ => 0.0,
         };
-        let mut found: Vec<(Option<Naming>, f32, usize)> = (0..self.len())
+        let mut found: Vec<Candidate> = (0..self.len())
             .filter(|place| tally.scores[*place] >= least && view.has(*place) && fits(*place))
             .map(|place| (tally.naming(place), tally.scores[place], place))
             .collect();
-        let order = |a: &(Option<Naming>, f32, usize), b: &(Option<Naming>, f32, usize)| {
+        let order = |a: &Candidate, b: &Candidate| {
             let by_score = (b.0, b.1).partial_cmp(&(a.0, a.1)).unwrap_or(Ordering::Equal);
             by_score.then_with(|| self.name(a.2).cmp(&self.name(b.2)))
         };
-        if found.len() > query.limit {
-            found.select_nth_unstable_by(query.limit, order);
-            found.truncate(query.limit);
+        if found.len() > limit {
+            found.select_nth_unstable_by(limit, order);
+            found.truncate(limit);
         }
         found.sort_unstable_by(order);
-        let hit = |(named, score, place): (Option<Naming>, f32, usize)| {
+        if is_spread {
+            spread(&mut found, &tally.clauses, query.limit);
+            found.truncate(query.limit);
+        }
+        let hit = |(named, score, place): Candidate| {
             let tool = self.tool(place)?.clone();
             let name = if named.is_some() { 1 << Field::Name.index() } else { 0 };
             let score = if named.is_some() { 1.0 } else { score.min(1.0) };

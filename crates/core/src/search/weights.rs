@@ -23,6 +23,8 @@ pub(super) struct Weights {
     pub lexical_beside_encoder: f32,
     /// The share of the best clause in the score of a request of several clauses.
     pub clause: f32,
+    /// What a tool gains by meeting a clause that no hit before it meets.
+    pub cover: f32,
     /// What the server's fit adds to each of its tools.
     pub server: f32,
     /// What a word of the same sense counts.
@@ -39,6 +41,8 @@ pub(super) struct Weights {
     pub name_prefix: f32,
     /// How much of the usual likeness of texts is taken off before meanings are compared, from 0 to 1.
     pub floor: f32,
+    /// How much a word counts in a request's meaning that stands in quotes.
+    pub quoted_meaning: f32,
     /// How much a piece of a tool's name counts in the tool's meaning.
     pub name_meaning: f32,
     /// How much a piece of a server's name counts in the tool's meaning.
@@ -58,6 +62,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     lexical: 0.4,
     lexical_beside_encoder: 0.3,
     clause: 0.3,
+    cover: 0.1,
     server: 0.2,
     synonym: 0.3,
     near: 0.5,
@@ -66,6 +71,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     same_name: 0.3,
     name_prefix: 0.15,
     floor: 0.5,
+    quoted_meaning: 0.5,
     name_meaning: 2.0,
     server_meaning: 1.0,
     parameter_meaning: 0.5,

@@ -48,12 +48,7 @@ impl Stems {
 /// for what they tell: a file's kind and a host's name.
 pub(super) fn each_word(text: &str, visit: &mut impl FnMut(&str)) {
     let mut splitter = Splitter { buffer: String::with_capacity(MAX_WORD), visit };
-    for chunk in text.split_whitespace() {
-        match foreign(chunk) {
-            Foreign::No => splitter.runs(chunk),
-            Foreign::Address(telling) => splitter.runs(telling),
-        }
-    }
+    text.split_whitespace().for_each(|chunk| splitter.runs(telling(chunk)));
 }
 
 /// The words of a text with spaces between them, as a name reads in a sentence.
@@ -75,32 +70,27 @@ pub(super) fn compact(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-enum Foreign<'a> {
-    No,
-    /// An address or a path, and the part of it that tells something.
-    Address(&'a str),
-}
-
-fn foreign(chunk: &str) -> Foreign<'_> {
+/// What a run of text without spaces tells: of an address or a path its host's name or its kind of file, else the whole.
+pub(super) fn telling(chunk: &str) -> &str {
     let bare =
         chunk.trim_matches(|c: char| matches!(c, '"' | '\'' | '`' | '(' | ')' | ',' | ';' | '<' | '>'));
     if let Some((_, rest)) = bare.split_once("://") {
         let host = rest.split(['/', '?', '#', ':']).next().unwrap_or_default();
         let mut labels = host.rsplit('.');
         labels.next();
-        return Foreign::Address(labels.next().unwrap_or_default());
+        return labels.next().unwrap_or_default();
     }
     if bare.contains('@') && bare.contains('.') && !bare.starts_with('@') {
-        return Foreign::Address("");
+        return "";
     }
     let rooted = bare.starts_with("~/") || bare.starts_with("./") || bare.starts_with("../");
     let rooted = rooted || (bare.len() > 2 && bare.starts_with('/')) || bare.get(1..3) == Some(":\\");
     if rooted {
         let last = bare.rsplit(['/', '\\']).next().unwrap_or_default();
         let kind = last.trim_end_matches(['.', '?', '!', ':']).rsplit_once('.').map_or("", |(_, kind)| kind);
-        return Foreign::Address(if kind.len() <= 5 { kind } else { "" });
+        return if kind.len() <= 5 { kind } else { "" };
     }
-    Foreign::No
+    chunk
 }
 
 struct Splitter<'a, V> {
