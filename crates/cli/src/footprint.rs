@@ -25,7 +25,7 @@ pub fn let_go_of_start() {
     }
 }
 
-/// Gives the allocator's free pages back to the system.
+/// Gives free pages back to the system: of mimalloc's heaps that of the calling thread, and SQLite's.
 pub fn give_back_heap() {
     // SAFETY: it takes no pointer and touches nothing but memory that is free.
     #[allow(unsafe_code, reason = "there is no safe way to say this to the allocator")]
