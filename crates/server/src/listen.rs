@@ -19,6 +19,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::fault::{Blame, Fault, Problem};
+use toolbooth_upstream::boxed;
 use tower::ServiceExt;
 
 /// How long a client may take over the head of a request.
@@ -154,7 +155,7 @@ async fn converse(stream: TcpStream, doors: Doors, stop: CancellationToken) {
     let service = service_fn(move |request| {
         let doors = doors.clone();
         // Boxed: hyper moves what it is given five times.
-        Box::pin(async move { Ok::<_, Infallible>(pin!(answer(doors, request)).await) })
+        boxed(move || async move { Ok::<_, Infallible>(pin!(answer(doors, request)).await) })
     });
     // A request has a hundred headers at most. That is what hyper takes unasked; told the same number, it would fill
     // two tables of that size for every request.

@@ -3,6 +3,7 @@
 //! Knows no callers' rights and no policies: a call arrives here sealed.
 
 mod backoff;
+mod boxed;
 pub mod bundled;
 pub mod connection;
 mod discover;
@@ -28,6 +29,7 @@ pub mod stdio;
 pub mod supervisor;
 pub mod websocket;
 
+pub use boxed::boxed;
 pub use connection::Connection;
 pub use error::{Remedy, UpstreamError};
 pub use link::{CallLink, LinkEvent, LinkEvents, Question};

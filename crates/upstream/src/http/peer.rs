@@ -6,6 +6,7 @@ use super::credential::Credential;
 use super::head::AnswerHead;
 use super::heading::Heading;
 use super::inbound::Inbound;
+use crate::boxed::boxed;
 use crate::duplex::Answering;
 use crate::error::{HTML_PAGE, Sent, UpstreamError};
 use crate::link::CallLink;
@@ -17,7 +18,7 @@ use ::http::{HeaderName, HeaderValue, Method, StatusCode};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -395,12 +396,24 @@ impl Drop for CancelOnDrop {
 
 #[async_trait]
 impl Peer for Arc<HttpPeer> {
-    async fn request(&self, outbound: Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
-        let armed = !matches!(outbound.method, "initialize" | "server/discover");
-        let mut guard = CancelOnDrop { peer: self.clone(), id: outbound.id, armed };
-        let answer = pin!(self.ask(&outbound, link)).await;
-        guard.armed = false;
-        answer
+    // As `async_trait` would write it, but made in its box.
+    fn request<'a, 'b, 'async_trait>(
+        &'a self,
+        outbound: Outbound,
+        link: &'b CallLink,
+    ) -> Pin<Box<dyn Future<Output = Result<PeerAnswer, UpstreamError>> + Send + 'async_trait>>
+    where
+        'a: 'async_trait,
+        'b: 'async_trait,
+        Self: 'async_trait,
+    {
+        boxed(move || async move {
+            let armed = !matches!(outbound.method, "initialize" | "server/discover");
+            let mut guard = CancelOnDrop { peer: self.clone(), id: outbound.id, armed };
+            let answer = pin!(self.ask(&outbound, link)).await;
+            guard.armed = false;
+            answer
+        })
     }
 
     async fn notify(&self, method: &'static str, params: Option<RawJson>) -> Result<(), UpstreamError> {
