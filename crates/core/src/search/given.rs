@@ -81,3 +81,16 @@ impl Given {
         Some(alike.into_iter().map(|alike| Alike::of(view, alike)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoder_is_given_clauses_as_search_looks_for_them() {
+        let request = " Read the report of last week. Save it as a PDF to my folder, please ";
+        let texts = texts_of(request);
+        assert_eq!(texts[0], request.trim());
+        assert_eq!(texts[1..], ["Read the report of last week", "Save it as a PDF to my folder"]);
+    }
+}
