@@ -5,6 +5,7 @@
 
 mod cells;
 mod goals;
+pub mod profile;
 mod registry;
 mod stage;
 mod starts;

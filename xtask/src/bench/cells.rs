@@ -120,7 +120,7 @@ struct Sample {
 }
 
 /// All samples of a run, also written to a file as they come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Samples {
     samples: Vec<Sample>,
     file: Option<(PathBuf, File)>,

@@ -3,6 +3,8 @@
 use super::cells::Via;
 use super::goals::Depth;
 use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::{
     ffi::OsString,
@@ -18,6 +20,8 @@ use std::{
 
 /// How long a gateway may take to offer its tools.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a program may take to end when it is asked to.
+const END_PATIENCE: Duration = Duration::from_secs(8);
 
 /// The programs that are measured, and those that measure.
 #[derive(Debug)]
@@ -86,6 +90,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // Asked first: a gateway that counts where it goes (`profile`) writes it down when it ends.
+        if let Ok(pid) = self.0.id().try_into() {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + END_PATIENCE;
+        while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(10));
+        }
         // It may have ended by itself; either way nothing is left behind.
         drop(self.0.kill());
         drop(self.0.wait());

@@ -1,0 +1,120 @@
+//! `cargo xtask profile`: what release builds go by. See `profile/README.md`.
+//!
+//! A gateway that counts where it goes is built and put to the work of the bench, lean and as it comes, and with a
+//! server over stdio; what it counted is merged into one file.
+
+use super::cells::Samples;
+use super::goals::Depth;
+use super::stage::{Programs, Running, Stage, answer, free_address};
+use super::{OnMiss, Plan, ROWS, measure};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::json;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long each cell works: counting slows a gateway down, and what matters are proportions.
+const LENGTH: Duration = Duration::from_millis(400);
+/// How long the gateway with a stdio server may take to offer its tools.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes the profile anew, with a counting gateway that was built before if one is given.
+pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<()> {
+    let arguments: Vec<String> = arguments.into_iter().collect();
+    let folder = root.join("target/profile");
+    let raw = folder.join("raw");
+    let merger = merger()?;
+    let counting = match arguments.as_slice() {
+        [] => counting_gateway(root, &folder, &raw)?,
+        [option, program] if option == "--counting" => PathBuf::from(program),
+        _ => bail!("usage: cargo xtask profile [--counting PROGRAM]"),
+    };
+    let programs = Programs::build(root, Some(&counting))?;
+    // What the build itself ran of it does not count.
+    drop(fs::remove_dir_all(&raw));
+    for depth in [Depth::Lean, Depth::Full] {
+        let plan = Plan {
+            rows: ROWS.into(),
+            rounds: 1,
+            length: LENGTH,
+            on_miss: OnMiss::Report,
+            depth,
+            toolbooth: None,
+            built: None,
+        };
+        measure(&plan, &programs, &mut Samples::default())?;
+        over_stdio(&Stage::new(&programs, depth)?)?;
+    }
+    let profile = root.join("profile/calls.profdata");
+    let counted = fs::read_dir(&raw).context("the gateway counted nothing")?;
+    let counted: Vec<PathBuf> =
+        counted.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    ensure!(!counted.is_empty(), "the gateway counted nothing");
+    // Sparse: what never ran is not in it, and is built as if there were no profile.
+    let merged = Command::new(&merger)
+        .args(["merge", "--sparse", "-o"])
+        .arg(&profile)
+        .args(&counted)
+        .status()
+        .with_context(|| merger.display().to_string())?;
+    ensure!(merged.success(), "{} ended with {merged}", merger.display());
+    println!("{}: {} bytes", profile.display(), fs::metadata(&profile)?.len());
+    Ok(())
+}
+
+/// Builds a gateway that counts. It has a folder of its own, as cargo does not see that it is another one.
+fn counting_gateway(root: &Path, folder: &Path, raw: &Path) -> Result<PathBuf> {
+    let status = crate::cargo(root)
+        .args(["build", "--release", "--package", "toolbooth", "--target-dir"])
+        .arg(folder)
+        .env("TOOLBOOTH_PROFILE", raw)
+        .status()
+        .context("cargo did not start")?;
+    ensure!(status.success(), "the counting gateway does not build");
+    Ok(folder.join("release/toolbooth"))
+}
+
+/// The program that merges counts: of the toolchain's component `llvm-tools`, or of the system's LLVM.
+fn merger() -> Result<PathBuf> {
+    let sysroot = Command::new("rustc").args(["--print", "target-libdir"]).output().context("no rustc")?;
+    let libraries = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
+    let of_toolchain = libraries.with_file_name("bin").join("llvm-profdata");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // The youngest first: what bears no number may be too old for the compiler's counts.
+    let numbered = (19..=30).rev().map(|version| format!("llvm-profdata-{version}"));
+    let names = numbered.chain(["llvm-profdata".to_owned()]);
+    let of_system = names
+        .flat_map(|name| std::env::split_paths(&path).map(|folder| folder.join(&name)).collect::<Vec<_>>());
+    let found = std::iter::once(of_toolchain).chain(of_system).find(|program| program.is_file());
+    found.context("there is no llvm-profdata: `rustup component add llvm-tools`, or Debian's package llvm-19")
+}
+
+/// Calls through a gateway whose server speaks over stdio.
+fn over_stdio(stage: &Stage<'_>) -> Result<()> {
+    let (folder, address) = (stage.new_folder()?, free_address()?);
+    let entry = json!({ "command": stage.programs.server, "args": ["--stdio", "--tools", "50"] });
+    let words = stage.gateway_command(&folder, address, &json!({ "bench": entry }))?;
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    stage.isolate(&mut command)?;
+    let _gateway = Running::of(command.spawn().context("the gateway did not start")?);
+    let began = Instant::now();
+    for (era, connections) in [("legacy", "16"), ("legacy", "1"), ("modern", "16")] {
+        loop {
+            let mut load = stage.load("run");
+            load.args(["--url", &format!("http://{address}/mcp"), "--tool", "bench_echo"]);
+            load.args(["--arguments", &json!({ "text": "x".repeat(100) }).to_string(), "--era", era]);
+            load.args(["--connections", connections, "--duration-ms", &LENGTH.as_millis().to_string()]);
+            match answer(load) {
+                Ok(_) => break,
+                Err(error) if began.elapsed() > PATIENCE => bail!("no calls over stdio: {error:#}"),
+                Err(_) => thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+    Ok(())
+}
