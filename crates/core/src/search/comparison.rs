@@ -1,5 +1,8 @@
 //! Likeness: all tools' vectors against a few texts' at once, in one pass.
 
+#[cfg(target_arch = "x86_64")]
+mod wide;
+
 use super::meaning::Vector;
 
 /// Numbers are taken this many at a time; vectors are filled up with zeros to a multiple of it.
@@ -18,6 +21,12 @@ impl Vectors {
     pub(super) fn with_room(width: usize, count: usize) -> Self {
         let steps = width.div_ceil(STEP) * count;
         Self { width, numbers: Vec::with_capacity(steps), factors: Vec::with_capacity(count) }
+    }
+
+    /// Adds others of the same width.
+    pub(super) fn append(&mut self, mut others: Self) {
+        self.numbers.append(&mut others.numbers);
+        self.factors.append(&mut others.factors);
     }
 
     /// Gives back the room that was not needed.
@@ -50,18 +59,23 @@ impl Vectors {
         let mut columns: Vec<Column<'_>> = fitting
             .filter_map(|(text, out)| Some(Column { text, out: out.get_mut(base..base + self.len())? }))
             .collect();
-        // Rows are the long part. Each is fetched once, for four texts at a time.
+        // Rows are the long part. Each is fetched once, for six texts at a time.
         #[cfg(target_arch = "x86_64")]
-        if let Some(simd) = pulp::x86::V3::try_new() {
-            return pulp::Simd::vectorize(simd, wide::Pass { simd, rows: self, columns: &mut columns });
+        if wide::pass(self, &mut columns) {
+            return;
         }
         self.pass(&mut columns);
     }
 
+    /// How many steps a vector has.
+    #[inline(always)]
+    fn steps(&self) -> usize {
+        self.width.div_ceil(STEP).max(1)
+    }
+
     /// The pass as every processor can make it.
     fn pass(&self, columns: &mut [Column<'_>]) {
-        let steps = self.width.div_ceil(STEP).max(1);
-        for ((place, row), factor) in self.numbers.chunks_exact(steps).enumerate().zip(&self.factors) {
+        for ((place, row), factor) in self.numbers.chunks_exact(self.steps()).enumerate().zip(&self.factors) {
             for column in &mut *columns {
                 let sum = row.iter().zip(&column.text.numbers).map(|(row, text)| products(row, text)).sum();
                 column.put(place, sum, *factor);
@@ -109,61 +123,6 @@ impl Column<'_> {
     #[inline(always)]
     fn put(&mut self, place: usize, sum: i32, factor: f32) {
         self.out[place] = sum as f32 * (self.text.factor * factor);
-    }
-}
-
-/// The same pass with the instructions that most processors of this kind have. The compiler finds half of their width
-/// by itself.
-#[cfg(target_arch = "x86_64")]
-mod wide {
-    use super::{Column, STEP, Vectors};
-    use pulp::{cast, i32x8, x86::V3};
-
-    pub(super) struct Pass<'a, 'b> {
-        pub(super) simd: V3,
-        pub(super) rows: &'a Vectors,
-        pub(super) columns: &'a mut [Column<'b>],
-    }
-
-    impl pulp::WithSimd for Pass<'_, '_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn with_simd<S: pulp::Simd>(self, _: S) {
-            let Self { simd, rows, columns } = self;
-            let steps = rows.width.div_ceil(STEP).max(1);
-            for ((place, row), factor) in rows.numbers.chunks_exact(steps).enumerate().zip(&rows.factors) {
-                let (fours, rest) = columns.as_chunks_mut::<4>();
-                fours.iter_mut().for_each(|four| row_of(simd, row, four, place, *factor));
-                let (twos, rest) = rest.as_chunks_mut::<2>();
-                twos.iter_mut().for_each(|two| row_of(simd, row, two, place, *factor));
-                let (ones, _) = rest.as_chunks_mut::<1>();
-                ones.iter_mut().for_each(|one| row_of(simd, row, one, place, *factor));
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn row_of<const N: usize>(
-        simd: V3,
-        row: &[[i8; STEP]],
-        columns: &mut [Column<'_>; N],
-        place: usize,
-        factor: f32,
-    ) {
-        let mut sums: [i32x8; N] = [cast([0_i32; 8]); N];
-        let texts: [&[[i16; STEP]]; N] = std::array::from_fn(|at| &columns[at].text.numbers[..row.len()]);
-        for (step, numbers) in row.iter().enumerate() {
-            let numbers = simd.convert_i8x16_to_i16x16(cast(*numbers));
-            for (sum, text) in sums.iter_mut().zip(texts) {
-                let products = simd.multiply_wrapping_add_adjacent_i16x16(numbers, cast(text[step]));
-                *sum = simd.wrapping_add_i32x8(*sum, products);
-            }
-        }
-        for (column, sum) in columns.iter_mut().zip(sums) {
-            let lanes: [i32; 8] = cast(sum);
-            column.put(place, lanes.iter().sum(), factor);
-        }
     }
 }
 

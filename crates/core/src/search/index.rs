@@ -2,11 +2,13 @@
 
 use super::fields::Fields;
 use super::lexical::hash;
+use super::names;
 use super::neighbours::{Neighbours, Remembered};
 use super::part::{Analyst, Part, Posting};
 use crate::catalog::{ServerCatalog, Tool};
 use std::collections::HashMap;
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -68,11 +70,15 @@ pub struct Index {
     pub(super) bases: Vec<usize>,
     /// The words of all parts, by hash.
     pub(super) words: Vec<Entry>,
+    /// Where the words begin whose hashes begin with the same bits: a look-up need not go through all.
+    shelves: Vec<u32>,
     /// One entry for each different word, in the order of the words.
     pub(super) unique: Vec<Entry>,
     /// The postings of all parts in the order of `words`: those of one word lie together.
     postings: Vec<Posting>,
     pub(super) neighbours: Neighbours,
+    /// The spellings of all tools' names.
+    pub(super) spellings: names::Known,
     views: Mutex<HashMap<String, Arc<View>>>,
 }
 
@@ -88,9 +94,22 @@ impl Index {
         let mut words = gather(&parts);
         let postings = lay_together(&mut words, &parts, &bases);
         let unique = unique(&words, &parts);
-        let mut index = Self { servers, parts, bases, words, unique, postings, ..Self::default() };
+        let shelves = shelves(&words);
+        let spellings = names::Known::of(
+            parts.iter().flat_map(|part| part.spellings.hashes()),
+            parts.iter().map(|part| part.spellings.hashes().count()).sum(),
+        );
+        let mut index =
+            Self { servers, parts, bases, words, shelves, unique, postings, spellings, ..Self::default() };
         index.neighbours = Neighbours::of(&index);
         index
+    }
+
+    /// Where the words are whose hashes begin like this one.
+    pub(super) fn shelf(&self, hash: u64) -> Range<usize> {
+        let shelf = shelf_of(hash);
+        let at = |shelf: usize| self.shelves.get(shelf).map_or(0, |from| *from as usize);
+        at(shelf)..at(shelf + 1)
     }
 
     /// The tools that have a word, of one server.
@@ -189,6 +208,23 @@ fn gather(parts: &[Arc<Part>]) -> Vec<Entry> {
     }
     words.sort_unstable_by_key(|entry| (entry.hash, entry.part));
     words
+}
+
+/// How many shelves the words stand on: a few dozen on each of a large catalog.
+const SHELVES: usize = 1 << 12;
+
+fn shelf_of(hash: u64) -> usize {
+    usize::try_from(hash >> (64 - SHELVES.ilog2())).unwrap_or_default()
+}
+
+/// Where each shelf begins, and where the last ends.
+fn shelves(words: &[Entry]) -> Vec<u32> {
+    let mut shelves = vec![0_u32; SHELVES + 1];
+    words.iter().for_each(|entry| shelves[shelf_of(entry.hash) + 1] += 1);
+    for at in 1..shelves.len() {
+        shelves[at] += shelves[at - 1];
+    }
+    shelves
 }
 
 /// Copies postings together, so that a search goes through them without looking into each part.

@@ -245,6 +245,9 @@ fn add(
     let known = Known::of(index, view, word);
     let rarity = rarity(view.count, known.tools) * term.weight;
     let among = rarity_of_servers(view.servers, known.servers) * term.weight;
+    let Some((whole, clauses)) = scores.split_first_mut() else { return };
+    // A word of the request is one of the whole and seldom of a clause, too.
+    let (in_whole, in_clauses) = (term.texts & 1 != 0, term.texts >> 1);
     for entry in index.entries(word) {
         let mut named = 0;
         for posting in index.postings(entry) {
@@ -255,9 +258,12 @@ fn add(
             named += u32::from(posting.fields() & 0b11 != 0);
             fields[place] |= posting.fields();
             let worth = rarity * posting.count / (posting.count + WEIGHTS.k1);
-            each_bit(term.texts, |text| scores[text][place] += worth);
+            if in_whole {
+                whole[place] += worth;
+            }
+            each_bit(in_clauses, |clause| clauses[clause][place] += worth);
         }
-        if term.texts & 1 != 0 {
+        if in_whole {
             servers[entry.part as usize] += among * (named as f32 / (named as f32 + 1.0));
         }
     }
@@ -276,9 +282,10 @@ impl Index {
     /// Where a stem is.
     pub(super) fn entries(&self, stem: &str) -> &[Entry] {
         let wanted = hash(stem);
-        let from = self.words.partition_point(|entry| entry.hash < wanted);
-        let length = self.words[from..].iter().take_while(|entry| entry.hash == wanted).count();
-        &self.words[from..from + length]
+        let words = &self.words[self.shelf(wanted)];
+        let from = words.partition_point(|entry| entry.hash < wanted);
+        let length = words[from..].iter().take_while(|entry| entry.hash == wanted).count();
+        &words[from..from + length]
     }
 
     /// Whether any tool in view has a stem.

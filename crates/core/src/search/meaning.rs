@@ -33,14 +33,32 @@ impl Vector {
             return None;
         }
         let step = most / 127.0;
-        // Rounded to what a byte holds: the cast cannot lose more.
-        let bytes = numbers.iter().map(|n| (n / step).round() as i8).collect();
+        let mut bytes = vec![0_i8; numbers.len()].into_boxed_slice();
+        pulp::Arch::new().dispatch(Rounding { numbers, step, bytes: &mut bytes });
         Some(Self { bytes, factor: step / length })
     }
 
     /// How many numbers it has.
     pub(super) fn width(&self) -> usize {
         self.bytes.len()
+    }
+}
+
+/// Rounds numbers to so many steps each, with the instructions that this processor has: every one does the same.
+struct Rounding<'a> {
+    numbers: &'a [f32],
+    step: f32,
+    bytes: &'a mut [i8],
+}
+
+impl pulp::WithSimd for Rounding<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Self { numbers, step, bytes } = self;
+        // Rounded to what a byte holds: the cast cannot lose more.
+        bytes.iter_mut().zip(numbers).for_each(|(byte, n)| *byte = (n / step).round() as i8);
     }
 }
 
@@ -90,8 +108,23 @@ fn add_row(sum: &mut [f32; WIDTH], row: usize, weight: f32) {
         return;
     };
     let scale = f32::from_le_bytes([scale[0], scale[1], scale[2], scale[3]]) * weight;
-    for (sum, byte) in sum.iter_mut().zip(bytes) {
-        *sum += f32::from(*byte as i8) * scale;
+    pulp::Arch::new().dispatch(Adding { sum, bytes, scale });
+}
+
+/// Adds a row of the table, likewise.
+struct Adding<'a> {
+    sum: &'a mut [f32; WIDTH],
+    bytes: &'a [u8],
+    scale: f32,
+}
+
+impl pulp::WithSimd for Adding<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        let Self { sum, bytes, scale } = self;
+        sum.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum += f32::from(*byte as i8) * scale);
     }
 }
 

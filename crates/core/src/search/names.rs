@@ -52,22 +52,60 @@ impl Spellings {
         Self(all)
     }
 
+    /// The hashes of all spellings.
+    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|(hash, _)| *hash)
+    }
+
     fn places(&self, wanted: u64) -> impl Iterator<Item = usize> {
         let from = self.0.partition_point(|(hash, _)| *hash < wanted);
         self.0[from..].iter().take_while(move |(hash, _)| *hash == wanted).map(|(_, place)| *place as usize)
     }
 }
 
+/// Which spellings there may be among all servers': most texts are none, and no server need be asked.
+#[derive(Debug, Default)]
+pub(super) struct Known(Vec<u64>);
+
+impl Known {
+    /// Marks these; sixteen bits for each leave few texts that seem to be a name.
+    pub(super) fn of(hashes: impl Iterator<Item = u64>, count: usize) -> Self {
+        let mut bits = vec![0_u64; (count / 4).next_power_of_two()];
+        for hash in hashes {
+            let (word, bit) = Self::place(bits.len(), hash);
+            bits[word] |= bit;
+        }
+        Self(bits)
+    }
+
+    fn may_have(&self, hash: u64) -> bool {
+        let (word, bit) = Self::place(self.0.len(), hash);
+        self.0.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    fn place(words: usize, hash: u64) -> (usize, u64) {
+        let word = usize::try_from(hash >> 6).unwrap_or_default() & words.saturating_sub(1);
+        (word, 1 << (hash & 63))
+    }
+}
+
 /// A text that may be the name of a tool.
 pub(super) struct SoughtName<'a> {
     text: &'a str,
-    hash: u64,
+    /// Its hash, where a tool may be spelled so.
+    hash: Option<u64>,
+    /// What a server's name may stand at the beginning of, and what then stands between that and the tool's.
+    after: [Option<(&'a str, &'static [&'static str])>; 3],
 }
 
 impl<'a> SoughtName<'a> {
     /// Reads it once for all servers.
-    pub(super) fn new(text: &'a str) -> Self {
-        Self { text, hash: hash(text) }
+    pub(super) fn new(text: &'a str, known: &Known) -> Self {
+        let hash = Some(hash(text)).filter(|hash| known.may_have(*hash));
+        let after =
+            |prefix, between: &'static [&'static str]| strip(text, prefix).map(|rest| (rest, between));
+        // `a__b` is `b` of `a` by one style and `_b` of `a` by another: both are looked for.
+        Self { text, hash, after: [after("", &["_", "__"]), after("mcp_", &["_"]), after("mcp.", &["."])] }
     }
 }
 
@@ -78,15 +116,12 @@ pub(super) fn each_named(
     sought: &SoughtName<'_>,
     visit: &mut impl FnMut(usize, Naming),
 ) {
-    let SoughtName { text, hash: wanted } = *sought;
+    let SoughtName { text, hash: wanted, ref after } = *sought;
     let own = server.entry.name.as_str();
-    let after = |prefix: &str, rest: &str| {
-        strip(text, prefix).and_then(|text| strip(text, own)).and_then(|text| strip(text, rest).map(str::len))
-    };
-    // `a__b` is `b` of `a` by one style and `_b` of `a` by another: both are looked for.
-    let forms = [after("", "_"), after("", "__"), after("mcp_", "_"), after("mcp.", ".")];
-    for length in forms.into_iter().flatten() {
-        let rest = &text[text.len() - length..];
+    let begun = after.iter().flatten().filter_map(|(text, between)| Some((strip(text, own)?, between)));
+    let forms = begun.flat_map(|(text, between)| between.iter().filter_map(move |sign| strip(text, sign)));
+    for rest in forms {
+        let length = rest.len();
         for place in spellings.places(hash(rest)) {
             let Some(tool) = server.tools.get(place) else { continue };
             let names = [Some(&*tool.name), tool.under.as_ref().map(|under| &*under.name)];
@@ -97,7 +132,7 @@ pub(super) fn each_named(
             }
         }
     }
-    for place in spellings.places(wanted) {
+    for place in wanted.into_iter().flat_map(|wanted| spellings.places(wanted)) {
         let Some(tool) = server.tools.get(place) else { continue };
         let under = tool.under.as_ref().and_then(|under| same(&under.exposed, text));
         let forms = [

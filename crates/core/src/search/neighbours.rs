@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(super) const NEAR: usize = 3;
 /// Where a catalog has more different words, those that fewest servers have are near to nothing.
 const MAX_WORDS: usize = 16_384;
+/// So many words are worth a second thread.
+const WORTH_A_THREAD: usize = 2_000;
 /// So many words' near words are remembered; beyond that they are looked for anew.
 const MAX_REMEMBERED: usize = 1_000;
 
@@ -58,15 +60,40 @@ impl Neighbours {
             words.sort_by_cached_key(|entry| Reverse(having(entry).len()));
             words.truncate(MAX_WORDS);
         }
-        let mut vectors = Vectors::with_room(WIDTH, words.len());
-        words.retain(|entry| {
-            let written = having(entry).iter().map(|entry| index.written(entry));
-            let meaning = written.min_by_key(|word| (word.len(), *word)).and_then(meaning_of_word);
-            meaning.inspect(|meaning| vectors.push(Some(meaning))).is_some()
+        let read = |words: &[Entry]| {
+            let mut known = Self {
+                words: Vec::with_capacity(words.len()),
+                vectors: Vectors::with_room(WIDTH, words.len()),
+            };
+            for entry in words {
+                let written = having(entry).iter().map(|entry| index.written(entry));
+                let meaning = written.min_by_key(|word| (word.len(), *word)).and_then(meaning_of_word);
+                if let Some(meaning) = meaning {
+                    known.words.push(*entry);
+                    known.vectors.push(Some(&meaning));
+                }
+            }
+            known
+        };
+        let (first, second) =
+            words.split_at(if words.len() < WORTH_A_THREAD { words.len() } else { words.len() / 2 });
+        let mut known = std::thread::scope(|scope| {
+            let builder = std::thread::Builder::new().name("search-index".into());
+            let other =
+                (!second.is_empty()).then(|| builder.spawn_scoped(scope, || read(second)).ok()).flatten();
+            let mut known = read(first);
+            // A thread that cannot be had leaves its work to this one.
+            known.append(other.and_then(|other| other.join().ok()).unwrap_or_else(|| read(second)));
+            known
         });
-        words.shrink_to_fit();
-        vectors.shrink_to_fit();
-        Self { words, vectors }
+        known.words.shrink_to_fit();
+        known.vectors.shrink_to_fit();
+        known
+    }
+
+    fn append(&mut self, mut others: Self) {
+        self.words.append(&mut others.words);
+        self.vectors.append(others.vectors);
     }
 }
 

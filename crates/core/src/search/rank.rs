@@ -45,17 +45,19 @@ impl Index {
             (Some(pattern), []) => vec![pattern.words()].into(),
             (_, texts) => texts.into(),
         };
+        let is_one_request = texts.len() == 1 && query.pattern.is_none();
         for text in texts.iter() {
-            self.rank(view, text.trim(), given, &mut tally);
-        }
-        if texts.len() > 1 || query.pattern.is_some() {
-            tally.clauses.clear();
+            let clauses = self.rank(view, text.trim(), given, &mut tally);
+            if is_one_request {
+                tally.clauses = clauses;
+            }
         }
         self.best(view, query, &tally)
     }
 
-    /// Ranks all tools in view for one text. For several texts, each tool has the score of the one it fits best.
-    fn rank(&self, view: &View, text: &str, given: Option<&Given>, tally: &mut Tally) {
+    /// Ranks all tools in view for one text, and tells how well each meets each of its clauses. For several texts, each
+    /// tool has the score of the one it fits best.
+    fn rank(&self, view: &View, text: &str, given: Option<&Given>, tally: &mut Tally) -> Vec<Vec<f32>> {
         let mut texts = vec![text];
         texts.extend(clauses(text));
         let mut words = lexical::score(self, view, &texts, &mut tally.fields);
@@ -81,18 +83,18 @@ impl Index {
         for (whole, part) in whole.iter_mut().zip(parts) {
             *whole += WEIGHTS.clause * (part - *whole);
         }
-        tally.clauses = clauses;
         self.favour_names(text, &mut whole);
         for (score, own) in tally.scores.iter_mut().zip(whole) {
             *score = score.max(own);
         }
-        let name = SoughtName::new(text);
+        let name = SoughtName::new(text, &self.spellings);
         for ((server, part), base) in self.servers.iter().zip(&self.parts).zip(&self.bases) {
             each_named(server, &part.spellings, &name, &mut |place, naming| {
                 let best = tally.named.entry(base + place).or_insert(naming);
                 *best = naming.max(*best);
             });
         }
+        clauses
     }
 
     /// How like each tool in view is to each text by the table.

@@ -72,6 +72,10 @@ pub(super) fn compact(text: &str) -> String {
 
 /// What a run of text without spaces tells: of an address or a path its host's name or its kind of file, else the whole.
 pub(super) fn telling(chunk: &str) -> &str {
+    // Neither an address nor a path is written without one of these.
+    if !chunk.bytes().any(|byte| matches!(byte, b'/' | b'\\' | b'@')) {
+        return chunk;
+    }
     let bare =
         chunk.trim_matches(|c: char| matches!(c, '"' | '\'' | '`' | '(' | ')' | ',' | ';' | '<' | '>'));
     if let Some((_, rest)) = bare.split_once("://") {
@@ -166,13 +170,29 @@ fn is_cjk(c: char) -> bool {
 /// The parts of a run of letters and digits: `getHTTPServer2` is `get`, `HTTP`, `Server`, `2`.
 fn humps(run: &str) -> impl Iterator<Item = &str> {
     let mut rest = run;
+    let is_ascii = run.is_ascii();
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
-        let end = hump_end(rest, first);
+        let end = if is_ascii { ascii_hump_end(rest.as_bytes()) } else { hump_end(rest, first) };
         let (part, after) = rest.split_at(end);
         rest = after;
         Some(part)
     })
+}
+
+/// What [`hump_end`] finds, for the letters of which nearly all names are made.
+fn ascii_hump_end(text: &[u8]) -> usize {
+    for at in 1..text.len() {
+        let (before, c, next) = (text[at - 1], text[at], text.get(at + 1).copied());
+        let turns = before.is_ascii_digit() != c.is_ascii_digit()
+            || (before.is_ascii_lowercase() && c.is_ascii_uppercase());
+        let is_tail = next == Some(b's') && text.len() - at == 2;
+        let is_acronym = before.is_ascii_uppercase() && c.is_ascii_uppercase();
+        if turns || (is_acronym && next.is_some_and(|next| next.is_ascii_lowercase()) && !is_tail) {
+            return at;
+        }
+    }
+    text.len()
 }
 
 fn hump_end(text: &str, first: char) -> usize {
@@ -221,6 +241,16 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(words(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_plain_letters_are_taken_apart_as_all_are() {
+        let letters = ["a", "B", "s", "7"];
+        for at in 0..4_usize.pow(6) {
+            let name: String = (0..6).map(|place| letters[at >> (2 * place) & 3]).collect();
+            let end = hump_end(&name, name.chars().next().expect("a letter"));
+            assert_eq!(ascii_hump_end(name.as_bytes()), end, "{name}");
         }
     }
 
