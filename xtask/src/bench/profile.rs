@@ -5,6 +5,7 @@
 
 use super::cells::Samples;
 use super::goals::Depth;
+use super::registry::Registry;
 use super::stage::{Programs, Running, Stage, answer, free_address};
 use super::{OnMiss, Plan, ROWS, measure};
 use anyhow::{Context, Result, bail, ensure};
@@ -47,7 +48,9 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
             built: None,
         };
         measure(&plan, &programs, &mut Samples::default())?;
-        over_stdio(&Stage::new(&programs, depth)?)?;
+        let stage = Stage::new(&programs, depth)?;
+        over_stdio(&stage)?;
+        searches(&stage)?;
     }
     let profile = root.join("profile/calls.profdata");
     let counted = fs::read_dir(&raw).context("the gateway counted nothing")?;
@@ -91,6 +94,24 @@ fn merger() -> Result<PathBuf> {
         .flat_map(|name| std::env::split_paths(&path).map(|folder| folder.join(&name)).collect::<Vec<_>>());
     let found = std::iter::once(of_toolchain).chain(of_system).find(|program| program.is_file());
     found.context("there is no llvm-profdata: `rustup component add llvm-tools`, or Debian's package llvm-19")
+}
+
+/// Requests of every length, some in other words than tools use.
+const REQUESTS: [&str; 8] = [
+    "echo a text",
+    "bench_echo",
+    "what takes a file and gives its size",
+    "I need to look up customer records by their address, then send each of them a message",
+    "list the open issues of repository 4711 and close those that nobody answered since 2024-05-01",
+    "sleep",
+    "convert a picture to another format and put it on the shared drive",
+    "weather tomorrow in Berlin",
+];
+
+/// Searches among many tools.
+fn searches(stage: &Stage<'_>) -> Result<()> {
+    let registry = Registry::start(stage)?;
+    (0..20).try_for_each(|_| registry.search(&REQUESTS))
 }
 
 /// Calls through a gateway whose server speaks over stdio.

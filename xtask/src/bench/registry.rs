@@ -58,6 +58,16 @@ impl Registry {
         samples.add(round, "registry-refresh", Via::Toolbooth, self.refresh());
     }
 
+    /// Looks for tools by these requests.
+    pub fn search(&self, requests: &[&str]) -> Result<()> {
+        let mut line = Line::open(self.address)?;
+        for request in requests {
+            let found = line.ask("GET", &format!("/tools/search?q={}", request.replace(' ', "+")))?;
+            ensure!(found.windows(7).any(|text| text == b"\"hits\":"), "no hits came for `{request}`");
+        }
+        Ok(())
+    }
+
     fn pages(&self) -> Result<Value> {
         let mut line = Line::open(self.address)?;
         let mut times = Vec::with_capacity(QUESTIONS);
