@@ -47,6 +47,12 @@ impl Programs {
 
     /// Builds them for release; a gateway that was given is not built.
     pub fn build(root: &Path, toolbooth: Option<&Path>) -> Result<Self> {
+        if toolbooth.is_none() {
+            // By itself, as it is released: beside others it may get other features of its dependencies, and its
+            // profile would not fit.
+            let built = crate::cargo(root).args(["build", "--release", "-p", "toolbooth"]).status();
+            ensure!(built.context("cargo did not start")?.success(), "the gateway does not build");
+        }
         let mut command = crate::cargo(root);
         command.args([
             "build",
@@ -55,9 +61,6 @@ impl Programs {
             "-p",
             "toolbooth-bench",
         ]);
-        if toolbooth.is_none() {
-            command.args(["-p", "toolbooth"]);
-        }
         let output = command.stderr(Stdio::inherit()).output().context("cargo did not start")?;
         ensure!(output.status.success(), "the programs do not build");
         let lines = output.stdout.split(|byte| *byte == b'\n');
