@@ -1,7 +1,7 @@
 //! Nothing of a server's tree is left, however it or the gateway ends.
 
 use crate::support::{
-    HOSTILE, PATIENCE, hostile, marked, marked_reach, marked_vanish, server_pid, shell, token,
+    PATIENCE, hostile, marked, marked_reach, marked_vanish, program, server_pid, shell, token,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -105,7 +105,7 @@ async fn a_stopped_process_ends_like_any_other() {
 async fn a_chain_of_processes_cannot_run_away() {
     let token = token();
     // Each lives a millisecond or two and leaves the next behind.
-    let mut process = shell(&format!("{HOSTILE} rabbit {token} 100000; exec sleep 300"));
+    let mut process = shell(&format!("{} rabbit {token} 100000; exec sleep 300", program()));
     server_pid(&process).await;
     marked_reach(&token, 2).await;
     timeout(Duration::from_secs(5), process.stop(StopPlan::at_once())).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_chain_of_processes_cannot_run_away() {
 async fn killing_the_gateway_leaves_nothing() {
     for round in 0..3 {
         let token = token();
-        let mut command = Command::new(HOSTILE);
+        let mut command = Command::new(program());
         let mut gateway = command.args(["gateway", &token, "5"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(gateway.stdout.take().unwrap()).read_line(&mut ready).unwrap();
@@ -134,7 +134,8 @@ async fn killing_the_gateway_leaves_nothing() {
 #[tokio::test]
 async fn a_killed_reaper_is_noticed_and_replaced_by_the_gateway() {
     let token = token();
-    let mut process = shell(&format!("{HOSTILE} sleeper {token} & exec {HOSTILE} ignores-term {token}"));
+    let program = program();
+    let mut process = shell(&format!("{program} sleeper {token} & exec {program} ignores-term {token}"));
     // The reaper and the two of its tree.
     marked_reach(&token, 3).await;
     send(process.pid(), Signal::SIGKILL);
@@ -154,6 +155,6 @@ async fn polite_signals_to_a_reaper_end_its_tree() {
 #[test]
 fn two_hundred_lives_leave_no_zombie_and_no_open_file() {
     // In a process of their own, where nobody else opens files.
-    let output = Command::new(HOSTILE).args(["lives", "200"]).output().unwrap();
+    let output = Command::new(program()).args(["lives", "200"]).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "more files: 0, zombies: 0, children: 0\n");
 }

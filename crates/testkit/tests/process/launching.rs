@@ -1,6 +1,6 @@
 //! How servers start: what they are given, what they are not, and what is said when it fails.
 
-use crate::support::{Client, HOSTILE, PATIENCE, hostile, launch, server_pid, shell, stat};
+use crate::support::{Client, PATIENCE, hostile, launch, program, server_pid, shell, stat};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ async fn the_environment_is_exactly_the_clean_one() {
     let allowed = ["PATH", "HOME", "LANG", "LC_*", "TMPDIR", "USER"].map(str::to_owned);
     let own = [("TOKEN".to_owned(), SecretText::expanded("${T}", "hunter2"))].into_iter().collect();
     let env = clean_environment(&host, &allowed, &own);
-    let process = Launch { env: env.clone(), ..launch(HOSTILE, &["env"]) }.spawn().unwrap();
+    let process = Launch { env: env.clone(), ..launch(program(), &["env"]) }.spawn().unwrap();
     let seen = Client::new(process).call("env", json!({})).await;
     let seen: BTreeMap<String, String> = serde_json::from_str(&seen).unwrap();
     let given: BTreeMap<String, String> =
@@ -34,7 +34,7 @@ async fn the_environment_is_exactly_the_clean_one() {
 
 #[tokio::test]
 async fn an_empty_environment_stays_empty() {
-    let process = Launch { env: Vec::new(), ..launch(HOSTILE, &["env"]) }.spawn().unwrap();
+    let process = Launch { env: Vec::new(), ..launch(program(), &["env"]) }.spawn().unwrap();
     assert_eq!(Client::new(process).call("env", json!({})).await, "{}");
 }
 
@@ -120,7 +120,7 @@ async fn faults_are_found_before_anything_runs() {
 
 #[test]
 fn a_reaper_run_by_hand_explains_itself() {
-    let output = std::process::Command::new(HOSTILE).arg("reaper").output().unwrap();
+    let output = std::process::Command::new(program()).arg("reaper").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("not for use by hand"));
 }

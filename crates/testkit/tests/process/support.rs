@@ -3,15 +3,23 @@
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::time::{sleep, timeout};
 use toolbooth_core::secret::SecretText;
+use toolbooth_testkit::world::binaries;
 use toolbooth_upstream::process::{Frame, Launch, LineReader, Process, Reaper, StderrTail};
 
-pub const HOSTILE: &str = env!("CARGO_BIN_EXE_toolbooth-hostile");
+/// The hostile executable. Cargo's own variable for it has a hyphen in its name, and does not get through the shell
+/// that stands before the compiler (`profile/rustc`).
+pub fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| binaries::hostile().to_str().expect("a path in plain letters").to_owned())
+}
+
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A launch of any program under the hostile executable's reaper.
@@ -21,13 +29,13 @@ pub fn launch(command: &str, args: &[&str]) -> Launch {
         args: args.iter().map(|arg| SecretText::plain(*arg)).collect(),
         cwd: None,
         env: vec![("PATH".into(), SecretText::plain("/usr/local/bin:/usr/bin:/bin"))],
-        reaper: Reaper { program: PathBuf::from(HOSTILE), args: vec!["reaper".into()] },
+        reaper: Reaper { program: PathBuf::from(program()), args: vec!["reaper".into()] },
     }
 }
 
 /// Starts the hostile executable in a mode.
 pub fn hostile(args: &[&str]) -> Process {
-    launch(HOSTILE, args).spawn().unwrap()
+    launch(program(), args).spawn().unwrap()
 }
 
 /// Starts a shell script as a server.
