@@ -1,7 +1,7 @@
 //! `cargo xtask profile`: what release builds go by. See `profile/README.md`.
 //!
-//! A gateway that counts where it goes is built and put to the work of the bench, lean and as it comes, and with a
-//! server over stdio; what it counted is merged into one file.
+//! A gateway that counts where it goes is built and put to work: the bench, lean and as it comes, calls over stdio, and
+//! searches. What it counted is merged into one file.
 
 use super::cells::Samples;
 use super::goals::Depth;
@@ -53,10 +53,16 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
         searches(&stage)?;
     }
     let profile = root.join("profile/calls.profdata");
-    let counted = fs::read_dir(&raw).context("the gateway counted nothing")?;
+    let nothing = || {
+        format!(
+            "the gateway counted nothing; one that is given must be built with TOOLBOOTH_PROFILE={}",
+            raw.display()
+        )
+    };
+    let counted = fs::read_dir(&raw).with_context(nothing)?;
     let counted: Vec<PathBuf> =
         counted.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
-    ensure!(!counted.is_empty(), "the gateway counted nothing");
+    ensure!(!counted.is_empty(), nothing());
     // Sparse: what never ran is not in it, and is built as if there were no profile.
     let merged = Command::new(&merger)
         .args(["merge", "--sparse", "-o"])
