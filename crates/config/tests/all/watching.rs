@@ -31,3 +31,27 @@ fn content_decides() {
     drop(watching);
     assert!(!wait(&mut receiver, Duration::from_secs(20)), "closed, not told");
 }
+
+#[test]
+fn a_busy_folder_hides_no_change() {
+    let world = World::new(&[("work/a.json", "{}"), ("work/build.log", "")]);
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+    let watching = watch(vec![world.path("work/a.json")], sender).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A log that grows and a file that comes and goes, without a rest.
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                world.write("work/build.log", "a line");
+                world.write("work/build.tmp", "");
+                let _ = std::fs::remove_file(world.path("work/build.tmp"));
+            }
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        world.write("work/a.json", "{\"listen\": 1}");
+        let is_told = wait(&mut receiver, Duration::from_secs(20));
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(is_told, "a changed file among busy ones");
+    });
+    drop(watching);
+}
