@@ -1,5 +1,6 @@
 //! `toolbooth`: the one binary. Roles are subcommands; `main` only chooses.
 
+mod allocator;
 mod arguments;
 mod callback;
 mod callers;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 
 /// Why not the system's: docs/adr/0011-allocator.md.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os();

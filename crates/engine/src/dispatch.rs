@@ -64,20 +64,21 @@ impl Engine {
         let helped = self.helped(call, link);
         let line = helped.as_ref().map_or_else(|| Line::plain(call, link), Helped::line);
         let mut deadline = Deadline::of(call.tool(), self.options().max_call, link);
-        let _turn = match call.tool().terms.parallel {
+        let turn = match call.tool().terms.parallel {
             Parallel::Allowed | Parallel::Unsaid => None,
             Parallel::OneAtATime => {
                 let turn = Box::pin(self.turn(call.tool(), &mut deadline)).await;
                 Some(turn.map_err(Undelivered::untried)?)
             }
         };
-        let began = std::time::Instant::now();
+        // Waiting for a turn is no part of the attempt.
+        let began = if turn.is_some() { Instant::now() } else { deadline.started };
         // Pinned here: handed on by value, the whole attempt would be copied at every step.
         let attempt = pin!(self.attempt(call, provider.server, &manner, &line));
         match deadline.hold(attempt).await {
             Ok(answer) => Ok(answer),
             Err(error) => {
-                let failed = Undelivered::on_server(None, provider.server, &error, began);
+                let failed = Undelivered::on_server(None, provider.server, &error, began.into_std());
                 Box::pin(self.try_again((error, failed), call, &provider, &manner, &line, deadline)).await
             }
         }
@@ -250,8 +251,8 @@ impl<'a> Deadline<'a> {
         mut attempt: Pin<&mut impl Future<Output = Result<T, E>>>,
     ) -> Result<T, E> {
         let allowed = self.tool.terms.timeout;
-        let began = Instant::now();
-        let mut end = share.map_or(self.end, |share| self.end.min(began + share));
+        let began = share.map(|_| Instant::now());
+        let mut end = share.zip(began).map_or(self.end, |(share, began)| self.end.min(began + share));
         loop {
             match tokio::time::timeout_at(end, attempt.as_mut()).await {
                 Ok(outcome) => return outcome,
@@ -265,7 +266,7 @@ impl<'a> Deadline<'a> {
                     self.end = self.end.max(end);
                 }
                 Err(_) => {
-                    let after = if share.is_some() { began.elapsed() } else { self.started.elapsed() };
+                    let after = began.unwrap_or(self.started).elapsed();
                     return Err(E::overdue(self.tool.server.name.as_str(), after));
                 }
             }

@@ -256,9 +256,10 @@ impl Run {
 
     fn ended(mut self, answer: &Result<Answer, Problem>) -> impl Future<Output = ()> + Send + use<> {
         self.closed = true;
-        let took = self.started.elapsed();
+        let now = Instant::now();
+        let took = now.saturating_duration_since(self.started);
         self.engine.tally().count(answer, took);
-        self.note_health(answer);
+        self.note_health(answer, now);
         let end = End::of(answer);
         self.tell(&end, took);
         async move {
@@ -274,11 +275,11 @@ impl Run {
         }
     }
 
-    fn note_health(&self, answer: &Result<Answer, Problem>) {
+    fn note_health(&self, answer: &Result<Answer, Problem>, now: Instant) {
         let (Some(sent), Some((ending, error_code))) = (&self.sent, ending_of(answer.as_ref())) else {
             return;
         };
-        let took = sent.at.elapsed();
+        let took = now.saturating_duration_since(sent.at);
         let (tool, persona) = (&*sent.tool, sent.caller.persona_name());
         let health = self.engine.health();
         if tool.terms.providers.is_empty() {

@@ -1,10 +1,11 @@
 //! What a door answers with: ready pieces, a result passed on unread, or a stream of events. And what it is asked with.
 
+use crate::hearing::poll_piece;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use http_body_util::BodyExt;
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,7 +28,7 @@ where
 {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = poll_fn(|cx| poll_piece(&mut body, cx)).await {
         let Ok(data) = frame.map_err(|_| Ungathered::BrokenOff)?.into_data() else { continue };
         if first.len().max(all.len()) + data.len() > limit {
             return Err(Ungathered::TooLong);

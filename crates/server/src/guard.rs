@@ -76,6 +76,10 @@ fn without_port(host: &str) -> &str {
 }
 
 fn is_loopback(host: &str) -> bool {
+    // What nearly all requests say, before it is read as an address.
+    if host == "127.0.0.1" {
+        return true;
+    }
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -3,8 +3,10 @@
 //! A door establishes who calls, reads what they ask, and writes down what the engine answers. It
 //! touches neither store nor servers except through the engine.
 
+mod alarm;
 pub mod body;
 pub mod guard;
+mod hearing;
 pub mod identify;
 pub mod listen;
 pub mod mcp;

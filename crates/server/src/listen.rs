@@ -1,7 +1,9 @@
 //! Listening: connections in, each request to its door.
 
+use crate::alarm::Alarm;
 use crate::body::Body;
 use crate::guard::TurnedAway;
+use crate::hearing::Hearing;
 use crate::identify::persona_of;
 use crate::mcp::{self, Door};
 use crate::rest::ProblemDocument;
@@ -10,8 +12,9 @@ use axum::response::IntoResponse;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -160,15 +163,16 @@ async fn converse(stream: TcpStream, doors: Doors, stop: CancellationToken) {
     // A request has a hundred headers at most. That is what hyper takes unasked; told the same number, it would fill
     // two tables of that size for every request.
     let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(Alarm::default())
         .header_read_timeout(HEAD_PATIENCE)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     // A token of its own: every look at a shared one would take a lock that all threads take.
     let stop = stop.child_token();
+    let hearing = Hearing::default();
     tokio::select! {
         biased;
-        _ = &mut connection => {}
+        _ = poll_fn(|cx| hearing.poll(connection.as_mut(), cx)) => {}
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
