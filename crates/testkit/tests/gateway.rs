@@ -22,6 +22,8 @@ mod chaos;
 mod chat;
 #[path = "gateway/cold.rs"]
 mod cold;
+#[path = "gateway/connections.rs"]
+mod connections;
 #[path = "gateway/crossing.rs"]
 mod crossing;
 #[path = "gateway/crowd.rs"]

@@ -1,0 +1,100 @@
+//! Connections as clients use and misuse them: heads that never end, bodies in pieces, requests ahead of answers.
+
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use toolbooth_testkit::world::{Gateway, Home, PATIENCE};
+
+const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"pieces","version":"1"}}}"#;
+
+/// A connection that says something, then more of the same now and then; how long it was kept and what it was told.
+async fn kept(gateway: &Gateway, start: &str, more: &str) -> (Duration, String) {
+    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+    let began = Instant::now();
+    stream.write_all(start.as_bytes()).await.unwrap();
+    let (mut told, mut piece) = (Vec::new(), [0; 4096]);
+    while began.elapsed() < Duration::from_secs(45) {
+        match tokio::time::timeout(Duration::from_secs(1), stream.read(&mut piece)).await {
+            Ok(Ok(0) | Err(_)) => break,
+            Ok(Ok(length)) => told.extend_from_slice(&piece[..length]),
+            Err(_) if more.is_empty() => {}
+            // Whoever hung up is noticed by the next read.
+            Err(_) => drop(stream.write_all(more.as_bytes()).await),
+        }
+    }
+    (began.elapsed(), String::from_utf8_lossy(&told).into_owned())
+}
+
+#[tokio::test]
+async fn a_head_is_waited_for_half_a_minute() {
+    let home = Home::new(&[]);
+    let gateway = home.start().await;
+    let head = "GET /health HTTP/1.1\r\nhost: localhost\r\nx: ";
+    let answered = format!("{HEALTH}{HEALTH}{head}");
+    let (silent, dripping, late, busy) = tokio::join!(
+        kept(&gateway, "", ""),
+        kept(&gateway, head, "a"),
+        kept(&gateway, &answered, "a"),
+        kept(&gateway, HEALTH, HEALTH),
+    );
+    for (name, answers, (kept, told)) in [("silent", 0, silent), ("dripping", 0, dripping), ("late", 2, late)]
+    {
+        assert!((28..40).contains(&kept.as_secs()), "{name}: {kept:?}");
+        assert_eq!(told.matches("HTTP/1.1 200").count(), answers, "{name}: {told}");
+    }
+    assert!(busy.0.as_secs() >= 45, "one that asks all the time is served: {:?}", busy.0);
+    assert!(busy.1.matches("HTTP/1.1 200").count() > 30, "{}", busy.1);
+}
+
+/// All that is told until so many answers have come.
+async fn answers(stream: &mut TcpStream, count: usize) -> String {
+    let (mut told, mut piece) = (Vec::new(), [0; 4096]);
+    let reading = async {
+        while String::from_utf8_lossy(&told).matches("HTTP/1.1 ").count() < count {
+            match stream.read(&mut piece).await.unwrap() {
+                0 => break,
+                length => told.extend_from_slice(&piece[..length]),
+            }
+        }
+    };
+    let _ = tokio::time::timeout(PATIENCE, reading).await;
+    String::from_utf8_lossy(&told).into_owned()
+}
+
+fn post(framing: &str) -> String {
+    format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{framing}\r\n\r\n")
+}
+
+#[tokio::test]
+async fn bodies_come_in_pieces_and_requests_before_answers() {
+    let home = Home::new(&[]);
+    let gateway = home.start().await;
+    let length = format!("content-length: {}", PING.len());
+    let (first, second) = PING.split_at(40);
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+
+    // Each piece by itself; all at once; the end of one request together with the next.
+    let chunked = post("transfer-encoding: chunked");
+    let cases: [(&str, usize, Vec<String>); 5] = [
+        ("with a length", 1, vec![post(&length), first.into(), second.into()]),
+        ("in chunks", 1, vec![chunked.clone(), chunk(first), chunk(second), "0\r\n\r\n".into()]),
+        ("chunks at once", 1, vec![format!("{chunked}{}{}0\r\n\r\n", chunk(first), chunk(second))]),
+        ("three at once", 3, vec![format!("{0}{PING}{0}{PING}{HEALTH}", post(&length))]),
+        ("the next with the end", 2, vec![format!("{}{first}", post(&length)), format!("{second}{HEALTH}")]),
+    ];
+    for (name, count, pieces) in cases {
+        let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        for piece in pieces {
+            stream.write_all(piece.as_bytes()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+        let told = answers(&mut stream, count).await;
+        assert_eq!(told.matches("HTTP/1.1 200").count(), count, "{name}: {told}");
+        assert!(told.contains("serverInfo"), "{name}: {told}");
+        // The connection is as good as before.
+        stream.write_all(HEALTH.as_bytes()).await.unwrap();
+        assert!(answers(&mut stream, 1).await.contains("HTTP/1.1 200"), "{name}");
+    }
+}
