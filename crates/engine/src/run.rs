@@ -191,7 +191,7 @@ impl Run {
     /// Notes that the call is about to be sent. What is known to change something is on disk first.
     pub(crate) async fn sealed(&mut self, sealed: &Sealed) -> Result<(), Problem> {
         let tool = sealed.tool();
-        self.engine.emit(self.event(EventKind::ToolCall, tool));
+        self.engine.emit_made(|| self.event(EventKind::ToolCall, tool));
         self.engine.pin_first_use(tool);
         let (tool_called, caller) = (tool.clone(), sealed.caller().clone());
         self.sent = Some(SentCall { tool: tool_called, caller, at: Instant::now() });
@@ -296,15 +296,17 @@ impl Run {
     fn tell(&mut self, end: &End, took: Duration) {
         // What the caller may not use is not there, in events too: only the name that was asked for is told.
         let tool = self.tool.as_ref().filter(|_| end.code.as_deref() != Some("call.unknown-tool"));
-        let mut event = match tool {
-            Some(tool) => self.event(EventKind::ToolResult, tool),
-            None => self.asked(Event::new(EventKind::ToolResult).user(self.user.clone()).call(self.id)),
-        };
         if let Some(span) = self.span.take() {
             span.end(self.id, tool, end.told, end.code.as_ref());
         }
-        event.code = end.code.clone();
-        self.engine.emit(event.took(took).outcome(end.told));
+        self.engine.emit_made(|| {
+            let mut event = match tool {
+                Some(tool) => self.event(EventKind::ToolResult, tool),
+                None => self.asked(Event::new(EventKind::ToolResult).user(self.user.clone()).call(self.id)),
+            };
+            event.code = end.code.clone();
+            event.took(took).outcome(end.told)
+        });
     }
 
     fn event(&self, kind: EventKind, tool: &Tool) -> Event {

@@ -30,7 +30,10 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     let raw = folder.join("raw");
     let merger = merger()?;
     let counting = match arguments.as_slice() {
-        [] => counting_gateway(root, &folder, &raw)?,
+        [] => {
+            next_generation(&root.join("profile/rustc"))?;
+            counting_gateway(root, &folder, &raw)?
+        }
         [option, program] if option == "--counting" => PathBuf::from(program),
         _ => bail!("usage: cargo xtask profile [--counting PROGRAM]"),
     };
@@ -73,6 +76,20 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     ensure!(merged.success(), "{} ended with {merged}", merger.display());
     println!("{}: {} bytes", profile.display(), fs::metadata(&profile)?.len());
     Ok(())
+}
+
+/// Counts the wrapper's generation up: by it cargo sees that everything is to be built anew.
+fn next_generation(wrapper: &Path) -> Result<()> {
+    let text = fs::read_to_string(wrapper).with_context(|| wrapper.display().to_string())?;
+    fs::write(wrapper, raised(&text)?).with_context(|| wrapper.display().to_string())
+}
+
+fn raised(wrapper: &str) -> Result<String> {
+    const MARK: &str = "\ngeneration=";
+    let (before, rest) = wrapper.split_once(MARK).context("profile/rustc names no generation")?;
+    let (number, after) = rest.split_once('\n').context("profile/rustc ends with its generation")?;
+    let number: u32 = number.parse().context("the generation in profile/rustc is no number")?;
+    Ok(format!("{before}{MARK}{}\n{after}", number + 1))
 }
 
 /// Builds a gateway that counts. It has a folder of its own, as cargo does not see that it is another one.
@@ -144,4 +161,21 @@ fn over_stdio(stage: &Stage<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wrappers_generation_is_raised_and_nothing_else() {
+        let wrapper = include_str!("../../../profile/rustc");
+        let raised = raised(wrapper).expect("a generation");
+        let differing: Vec<_> = wrapper.lines().zip(raised.lines()).filter(|(old, new)| old != new).collect();
+        let [(old, new)] = differing[..] else { panic!("{differing:?}") };
+        let number =
+            |line: &str| line.strip_prefix("generation=").and_then(|number| number.parse::<u32>().ok());
+        assert_eq!(number(old).map(|number| number + 1), number(new));
+        assert_eq!(wrapper.lines().count(), raised.lines().count());
+    }
 }

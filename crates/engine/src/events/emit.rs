@@ -25,6 +25,13 @@ impl Engine {
         self.events.push(event);
     }
 
+    /// The same for what happens with every call: where events are off, none is made.
+    pub(crate) fn emit_made(&self, make: impl FnOnce() -> Event) {
+        if self.events.are_on() {
+            self.events.push(make());
+        }
+    }
+
     /// The latest events and those who follow them.
     pub fn events(&self) -> &Arc<Events> {
         &self.events

@@ -97,9 +97,14 @@ impl Events {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether events are kept at all.
+    pub(crate) fn are_on(&self) -> bool {
+        self.capacity > 0
+    }
+
     /// Notes that something happened.
     pub(crate) fn push(&self, mut event: Event) {
-        if self.capacity == 0 {
+        if !self.are_on() {
             return;
         }
         event.at_ms = now_ms();

@@ -4,7 +4,7 @@ use super::answer::{Reader, Received};
 use super::client::{Client, Failure};
 use super::credential::Credential;
 use super::head::AnswerHead;
-use super::heading::Heading;
+use super::heading::{Common, Heading};
 use super::inbound::Inbound;
 use crate::boxed::boxed;
 use crate::duplex::Answering;
@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use toolbooth_core::json::{ObjectWriter, RawJson};
@@ -58,11 +58,19 @@ pub struct HttpParts {
 }
 
 /// What the handshake settled.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) era: Era,
     pub(super) version: HeaderValue,
     pub(super) session: Option<HeaderValue>,
+    /// What every POST says as long as this is agreed, once it was said.
+    common: OnceLock<Arc<Common>>,
+}
+
+impl Agreed {
+    fn new(era: Era, version: HeaderValue, session: Option<HeaderValue>) -> Self {
+        Self { era, version, session, common: OnceLock::new() }
+    }
 }
 
 /// A server over Streamable HTTP.
@@ -104,11 +112,8 @@ impl Drop for Askable<'_> {
 impl HttpPeer {
     /// A peer that has not shaken hands yet.
     pub fn new(parts: HttpParts) -> Arc<Self> {
-        let agreed = Agreed {
-            era: Era::Modern,
-            version: HeaderValue::from_static(Revision::NEWEST_MODERN.as_str()),
-            session: None,
-        };
+        let newest = HeaderValue::from_static(Revision::NEWEST_MODERN.as_str());
+        let agreed = Agreed::new(Era::Modern, newest, None);
         let host = HeaderValue::from_str(parts.client.origin().authority.as_str())
             .unwrap_or_else(|_| HeaderValue::from_static(""));
         Arc::new(Self {
@@ -137,9 +142,13 @@ impl HttpPeer {
 
     /// What a POST with a message says.
     fn post_heading(&self, outbound: Option<&Outbound>, agreed: &Agreed) -> Heading {
-        let mut heading = self.heading(agreed);
-        heading.set(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        heading.set(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let common = agreed.common.get_or_init(|| {
+            let mut heading = self.heading(agreed);
+            heading.set(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            heading.set(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+            heading.common()
+        });
+        let mut heading = Heading::of(common.clone());
         if let Some(outbound) = outbound {
             if outbound.method == "initialize" {
                 heading.remove(&mirror::PROTOCOL_VERSION);
@@ -324,7 +333,7 @@ impl HttpPeer {
         if outbound.method == "initialize"
             && let Some(session) = head.session.take()
         {
-            self.agreed.store(Arc::new(Agreed { session: Some(session), ..Agreed::clone(&agreed) }));
+            self.agreed.store(Arc::new(Agreed::new(agreed.era, agreed.version.clone(), Some(session))));
         }
         let status = head.status;
         if status == StatusCode::NOT_FOUND && agreed.session.is_some() {
@@ -423,7 +432,7 @@ impl Peer for Arc<HttpPeer> {
     fn agreed(&self, era: Era, revision: Revision) {
         let version = HeaderValue::from_static(revision.as_str());
         let session = self.agreed.load().session.clone();
-        self.agreed.store(Arc::new(Agreed { era, version, session }));
+        self.agreed.store(Arc::new(Agreed::new(era, version, session)));
     }
 
     fn listen(&self) {
