@@ -1,5 +1,6 @@
 //! Words against words: how much of a request a tool's texts have, rare words counting most.
 
+use super::fields::Field;
 use super::guesses::guesses;
 use super::index::{Entry, Index, View};
 use super::neighbours::NEAR;
@@ -12,6 +13,8 @@ use std::collections::HashMap;
 const MAX_TERMS: usize = 96;
 /// So many unknown words are thought about.
 const MAX_GUESSED: usize = 4;
+/// A word is rare that no more tools have.
+const RARE: usize = 2;
 /// So many words, those that come first, stand for near ones, too: what a request is about is said early.
 const MAX_WIDENED: usize = 12;
 
@@ -23,31 +26,43 @@ struct Term {
     texts: u32,
 }
 
+impl Term {
+    /// Whether it is a word of the request itself, and not one that may have been meant.
+    fn is_said(&self) -> bool {
+        self.weight >= 1.0
+    }
+}
+
 /// The scores of all tools for several texts.
 pub(super) struct Scores {
     /// One list for each text.
     pub(super) texts: Vec<Vec<f32>>,
     /// How well each server fits the first text, from 0 to 1.
     pub(super) servers: Vec<f32>,
+    /// Tools whose names have a rare word of the first text, once for each such word: it says what no other tool does.
+    pub(super) rarely_named: Vec<usize>,
 }
 
 /// Scores all tools in view. The first text is the whole request, those that follow are parts of it.
 pub(super) fn score(index: &Index, view: &View, texts: &[&str], fields: &mut [u8]) -> Scores {
     let (terms, groups) = terms(index, view, texts);
-    let mut scores = vec![vec![0_f32; index.len()]; texts.len()];
-    let mut servers = vec![0_f32; index.parts.len()];
+    let mut scores = Scores {
+        texts: vec![vec![0_f32; index.len()]; texts.len()],
+        servers: vec![0_f32; index.parts.len()],
+        rarely_named: Vec::new(),
+    };
     for (word, term) in &terms {
-        add(index, view, word, term, &mut scores, &mut servers, fields);
+        scores.add(index, view, word, term, fields);
     }
     let mut best = vec![0_f32; if groups.is_empty() { 0 } else { index.len() }];
     for group in &groups {
-        group.add(index, view, &mut best, &mut scores, &mut servers);
+        group.add(index, view, &mut best, &mut scores.texts, &mut scores.servers);
     }
-    let best = servers.iter().copied().fold(0_f32, f32::max);
+    let best = scores.servers.iter().copied().fold(0_f32, f32::max);
     if best > 0.0 {
-        servers.iter_mut().for_each(|score| *score /= best);
+        scores.servers.iter_mut().for_each(|score| *score /= best);
     }
-    Scores { texts: scores, servers }
+    scores
 }
 
 /// The words that are looked for, in a fixed order.
@@ -232,41 +247,44 @@ fn each_bit(mut bits: u32, mut visit: impl FnMut(usize)) {
     }
 }
 
-/// Adds what one word is worth.
-fn add(
-    index: &Index,
-    view: &View,
-    word: &str,
-    term: &Term,
-    scores: &mut [Vec<f32>],
-    servers: &mut [f32],
-    fields: &mut [u8],
-) {
-    let known = Known::of(index, view, word);
-    let rarity = rarity(view.count, known.tools) * term.weight;
-    let among = rarity_of_servers(view.servers, known.servers) * term.weight;
-    let Some((whole, clauses)) = scores.split_first_mut() else { return };
-    // A word of the request is one of the whole and seldom of a clause, too.
-    let (in_whole, in_clauses) = (term.texts & 1 != 0, term.texts >> 1);
-    for entry in index.entries(word) {
-        let mut named = 0;
-        for posting in index.postings(entry) {
-            let place = posting.tool();
-            if !view.has(place) {
-                continue;
+impl Scores {
+    /// Adds what one word is worth.
+    fn add(&mut self, index: &Index, view: &View, word: &str, term: &Term, fields: &mut [u8]) {
+        let known = Known::of(index, view, word);
+        let rarity = rarity(view.count, known.tools) * term.weight;
+        let among = rarity_of_servers(view.servers, known.servers) * term.weight;
+        let Some((whole, clauses)) = self.texts.split_first_mut() else { return };
+        // A word of the request is one of the whole and seldom of a clause, too.
+        let (in_whole, in_clauses) = (term.texts & 1 != 0, term.texts >> 1);
+        let is_rare = in_whole && term.is_said() && known.tools <= RARE && !has_digit(word);
+        for entry in index.entries(word) {
+            let mut named = 0;
+            for posting in index.postings(entry) {
+                let place = posting.tool();
+                if !view.has(place) {
+                    continue;
+                }
+                named += u32::from(posting.fields() & 0b11 != 0);
+                fields[place] |= posting.fields();
+                let worth = rarity * posting.count / (posting.count + WEIGHTS.k1);
+                if in_whole {
+                    whole[place] += worth;
+                }
+                each_bit(in_clauses, |clause| clauses[clause][place] += worth);
+                if is_rare && posting.fields() & 1 << Field::Name.index() != 0 {
+                    self.rarely_named.push(place);
+                }
             }
-            named += u32::from(posting.fields() & 0b11 != 0);
-            fields[place] |= posting.fields();
-            let worth = rarity * posting.count / (posting.count + WEIGHTS.k1);
             if in_whole {
-                whole[place] += worth;
+                self.servers[entry.part as usize] += among * (named as f32 / (named as f32 + 1.0));
             }
-            each_bit(in_clauses, |clause| clauses[clause][place] += worth);
-        }
-        if in_whole {
-            servers[entry.part as usize] += among * (named as f32 / (named as f32 + 1.0));
         }
     }
+}
+
+/// Numbers and identifiers are values more often than names.
+fn has_digit(word: &str) -> bool {
+    word.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 fn rarity(all: usize, having: usize) -> f32 {
@@ -309,4 +327,56 @@ impl Index {
 pub(super) fn hash(word: &str) -> u64 {
     word.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{Discovery, Naming, admit};
+    use crate::json::RawJson;
+    use crate::secret::SecretText;
+    use crate::server::{ServerEntry, Transport};
+    use std::sync::Arc;
+
+    fn index(names: &[&str]) -> Index {
+        let command = SecretText::plain("true");
+        let transport = Transport::Stdio { command, args: Vec::new(), cwd: None, env: Default::default() };
+        let entry = Arc::new(ServerEntry::with_defaults("srv".parse().expect("a name"), transport));
+        let tool = |name: &&str| {
+            let text = format!(
+                r#"{{"name":"{name}","description":"Draws lines.","inputSchema":{{"type":"object"}}}}"#
+            );
+            RawJson::parse(text).expect("JSON")
+        };
+        let discovery = Discovery { tools: names.iter().map(tool).collect(), ..Discovery::default() };
+        Index::of([&Arc::new(admit(&entry, &discovery, &Naming::default(), &|_| false))].into_iter())
+    }
+
+    /// The tools that have a rare word of a request in their names, once for each word.
+    fn rarely_named(index: &Index, hidden: &str, texts: &[&str]) -> Vec<String> {
+        let view = index.view(hidden.to_owned(), |tool| &*tool.name != hidden);
+        let scores = score(index, &view, texts, &mut vec![0; index.len()]);
+        let name = |place: usize| index.tool(place).map(|tool| tool.name.to_string());
+        scores.rarely_named.into_iter().filter_map(name).collect()
+    }
+
+    #[test]
+    fn a_rare_word_of_the_request_in_a_name_is_noted() {
+        let index =
+            index(&["draw_mermaid", "draw_tree", "prune_tree", "fell_tree", "fix_x4711", "mermaid_song"]);
+        let cases: [(&str, &[&str], &[&str]); 7] = [
+            ("", &["draw a mermaid"], &["draw_mermaid", "mermaid_song"]),
+            ("", &["mermaids: a Mermaid song"], &["draw_mermaid", "mermaid_song", "mermaid_song"]),
+            ("", &["a tree"], &[]),                                    // Three have it.
+            ("fell_tree", &["a tree"], &["draw_tree", "prune_tree"]), // Whoever sees two only does not know of the third.
+            ("", &["lines of x4711"], &[]),                           // A description, and a value.
+            ("", &["draw something, then another", "a mermaid"], &[]), // Of a part alone.
+            ("", &["merrmaid"], &[]), // What may have been meant was not said.
+        ];
+        for (hidden, texts, expected) in cases {
+            let mut noted = rarely_named(&index, hidden, texts);
+            noted.sort();
+            assert_eq!(noted, expected, "{texts:?} without {hidden:?}");
+        }
+    }
 }

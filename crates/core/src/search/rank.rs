@@ -67,7 +67,8 @@ impl Index {
         let mut given = given.into_iter().flatten();
         let mut parts = vec![0_f32; if texts.len() > 1 { self.len() } else { 0 }];
         let (mut whole, mut clauses) = (Vec::new(), Vec::new());
-        for (at, (mut words, alike)) in words.texts.into_iter().zip(alike).enumerate() {
+        let lexical::Scores { texts: words, rarely_named, .. } = words;
+        for (at, (mut words, alike)) in words.into_iter().zip(alike).enumerate() {
             match given.next() {
                 Some(given) => fuse(&mut words, &joined(alike, &given), WEIGHTS.lexical_beside_encoder),
                 None => fuse(&mut words, &alike.scores, WEIGHTS.lexical),
@@ -82,6 +83,9 @@ impl Index {
         }
         for (whole, part) in whole.iter_mut().zip(parts) {
             *whole += WEIGHTS.clause * (part - *whole);
+        }
+        for place in rarely_named {
+            whole[place] += WEIGHTS.rare_name;
         }
         self.favour_names(text, &mut whole);
         for (score, own) in tally.scores.iter_mut().zip(whole) {

@@ -39,6 +39,8 @@ pub(super) struct Weights {
     pub same_name: f32,
     /// What a name adds that begins with the query.
     pub name_prefix: f32,
+    /// What a word of the request adds that stands in the tool's name and in hardly any other tool.
+    pub rare_name: f32,
     /// How much of the usual likeness of texts is taken off before meanings are compared, from 0 to 1.
     pub floor: f32,
     /// How much a word counts in a request's meaning that stands in quotes.
@@ -70,6 +72,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     guess: 0.6,
     same_name: 0.3,
     name_prefix: 0.15,
+    rare_name: 0.08,
     floor: 0.5,
     quoted_meaning: 0.5,
     name_meaning: 2.0,
