@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use toolbooth_testkit::world::{Gateway, Home, PATIENCE};
 
 const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
-const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"pieces","version":"1"}}}"#;
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"pieces","version":"1"}}}"#;
 
 /// A connection that says something, then more of the same now and then; how long it was kept and what it was told.
 async fn kept(gateway: &Gateway, start: &str, more: &str) -> (Duration, String) {
@@ -70,8 +70,8 @@ fn post(framing: &str) -> String {
 async fn bodies_come_in_pieces_and_requests_before_answers() {
     let home = Home::new(&[]);
     let gateway = home.start().await;
-    let length = format!("content-length: {}", PING.len());
-    let (first, second) = PING.split_at(40);
+    let length = format!("content-length: {}", INITIALIZE.len());
+    let (first, second) = INITIALIZE.split_at(40);
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
 
     // Each piece by itself; all at once; the end of one request together with the next.
@@ -80,7 +80,7 @@ async fn bodies_come_in_pieces_and_requests_before_answers() {
         ("with a length", 1, vec![post(&length), first.into(), second.into()]),
         ("in chunks", 1, vec![chunked.clone(), chunk(first), chunk(second), "0\r\n\r\n".into()]),
         ("chunks at once", 1, vec![format!("{chunked}{}{}0\r\n\r\n", chunk(first), chunk(second))]),
-        ("three at once", 3, vec![format!("{0}{PING}{0}{PING}{HEALTH}", post(&length))]),
+        ("three at once", 3, vec![format!("{0}{INITIALIZE}{0}{INITIALIZE}{HEALTH}", post(&length))]),
         ("the next with the end", 2, vec![format!("{}{first}", post(&length)), format!("{second}{HEALTH}")]),
     ];
     for (name, count, pieces) in cases {

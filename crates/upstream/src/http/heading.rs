@@ -17,10 +17,16 @@ pub(super) struct Heading {
 }
 
 /// Headers that many requests have in common, as they are sent.
-#[derive(Debug)]
 pub(super) struct Common {
     headers: Vec<(HeaderName, HeaderValue)>,
     text: Vec<u8>,
+}
+
+impl std::fmt::Debug for Common {
+    /// Without the text: values know which of them are secret, the text does not.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Common").field(&self.headers).finish()
+    }
 }
 
 impl Common {
@@ -170,5 +176,15 @@ mod tests {
             "GET / HTTP/1.1\r\nhost: a\r\naccept: */*\r\n\r\n",
             "untouched"
         );
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let mut heading = Heading::with_capacity(1);
+        let mut key = HeaderValue::from_static("hunter2");
+        key.set_sensitive(true);
+        heading.set(AUTHORIZATION, key);
+        let shown = format!("{:?}", heading.common());
+        assert_eq!(shown, r#"Common([("authorization", Sensitive)])"#);
     }
 }
