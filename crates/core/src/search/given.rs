@@ -77,7 +77,7 @@ impl Given {
         let vector = |text: &&str| self.texts.get(text.trim()).map(|vector| Sought::of(Some(vector)));
         let sought: Vec<Sought> = texts.iter().map(vector).collect::<Option<_>>()?;
         let mut alike = vec![vec![0_f32; index.len()]; texts.len()];
-        self.tools.0.compare(&sought, 0, &mut alike);
+        self.tools.0.compare(&sought, &mut alike);
         Some(alike.into_iter().map(|alike| Alike::of(view, alike)).collect())
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn guesses(index: &Index, view: &View, word: &str, stems: &Stems) -> 
     if !word.is_ascii() || word.len() < 3 {
         return Vec::new();
     }
-    let seen = index.beginning(word).filter(|longer| index.has(view, longer));
+    let seen = index.vocabulary.beginning(word).filter(|longer| index.has(view, longer));
     let longer: Vec<String> = seen.take(MAX_GUESSES).map(str::to_owned).collect();
     if !longer.is_empty() {
         return longer;
@@ -34,8 +34,10 @@ pub(super) fn guesses(index: &Index, view: &View, word: &str, stems: &Stems) -> 
 fn spelled_right(index: &Index, view: &View, stem: &str) -> Vec<String> {
     let most = if stem.len() < 8 { 1 } else { 2 };
     let Some(first) = stem.get(..1) else { return Vec::new() };
-    let near =
-        index.beginning(first).filter(|word| word.len().abs_diff(stem.len()) <= most && word.is_ascii());
+    let near = index
+        .vocabulary
+        .beginning(first)
+        .filter(|word| word.len().abs_diff(stem.len()) <= most && word.is_ascii());
     let mut rows = Rows::default();
     let mut found: Vec<(usize, &str)> = near
         .map(|word| (rows.distance(stem.as_bytes(), word.as_bytes()), word))

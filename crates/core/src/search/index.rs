@@ -1,10 +1,12 @@
 //! The index of one snapshot: all servers' parts side by side, and the words of all of them.
 
+use super::comparison::Vectors;
 use super::fields::Fields;
 use super::lexical::hash;
+use super::meaning::WIDTH;
 use super::names;
 use super::neighbours::{Neighbours, Remembered};
-use super::part::{Analyst, Part, Posting};
+use super::part::{Analyst, Part, Posting, Texts};
 use crate::catalog::{ServerCatalog, Tool};
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -72,13 +74,15 @@ pub struct Index {
     pub(super) words: Vec<Entry>,
     /// Where the words begin whose hashes begin with the same bits: a look-up need not go through all.
     shelves: Vec<u32>,
-    /// One entry for each different word, in the order of the words.
-    pub(super) unique: Vec<Entry>,
+    /// The different words, in order.
+    pub(super) vocabulary: Texts,
     /// The postings of all parts in the order of `words`: those of one word lie together.
     postings: Vec<Posting>,
+    /// The vectors of all tools, copied together for the same reason.
+    pub(super) vectors: Vectors,
     pub(super) neighbours: Neighbours,
-    /// The spellings of all tools' names.
-    pub(super) spellings: names::Known,
+    /// The names of all servers and tools.
+    pub(super) named: names::Known,
     views: Mutex<HashMap<String, Arc<View>>>,
 }
 
@@ -93,15 +97,25 @@ impl Index {
         }
         let mut words = gather(&parts);
         let postings = lay_together(&mut words, &parts, &bases);
-        let unique = unique(&words, &parts);
+        let (vocabulary, unique) = unique(&words, &parts);
         let shelves = shelves(&words);
-        let spellings = names::Known::of(
-            parts.iter().flat_map(|part| part.spellings.hashes()),
-            parts.iter().map(|part| part.spellings.hashes().count()).sum(),
-        );
-        let mut index =
-            Self { servers, parts, bases, words, shelves, unique, postings, spellings, ..Self::default() };
-        index.neighbours = Neighbours::of(&index);
+        let mut vectors = Vectors::with_room(WIDTH, bases.last().copied().unwrap_or_default());
+        parts.iter().for_each(|part| vectors.extend(&part.vectors));
+        let names = servers.iter().map(|server| server.entry.name.as_str());
+        let named = names::Known::of(names.zip(parts.iter().map(|part| &part.spellings)));
+        let mut index = Self {
+            servers,
+            parts,
+            bases,
+            words,
+            shelves,
+            vocabulary,
+            postings,
+            vectors,
+            named,
+            ..Self::default()
+        };
+        index.neighbours = Neighbours::of(&index, unique);
         index
     }
 
@@ -240,11 +254,21 @@ fn lay_together(words: &mut [Entry], parts: &[Arc<Part>], bases: &[usize]) -> Ve
     all
 }
 
-/// One entry for each different word, in the order of the words.
-fn unique(words: &[Entry], parts: &[Arc<Part>]) -> Vec<Entry> {
-    let mut unique: Vec<Entry> = words.chunk_by(|a, b| a.hash == b.hash).map(|same| same[0]).collect();
+/// The different words in order, and an entry for each.
+fn unique(words: &[Entry], parts: &[Arc<Part>]) -> (Texts, Vec<Entry>) {
     let text = |entry: &Entry| parts[entry.part as usize].words.get(entry.word as usize);
-    unique.sort_unstable_by(|a, b| text(a).cmp(text(b)));
-    unique.shrink_to_fit();
-    unique
+    let different = words.chunk_by(|a, b| a.hash == b.hash).map(|same| same[0]);
+    // Most words differ in their first letters, which are then at hand.
+    let mut sorted: Vec<(u64, Entry)> = different.map(|entry| (first_letters(text(&entry)), entry)).collect();
+    sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| text(&a.1).cmp(text(&b.1))));
+    let mut texts = Texts::default();
+    sorted.iter().for_each(|(_, entry)| texts.push(text(entry)));
+    (texts, sorted.into_iter().map(|(_, entry)| entry).collect())
+}
+
+/// The first eight bytes, as a number that is in the order of the texts.
+fn first_letters(text: &str) -> u64 {
+    let mut first = [0; 8];
+    first.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
+    u64::from_be_bytes(first)
 }

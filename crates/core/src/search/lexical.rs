@@ -7,6 +7,7 @@ use super::neighbours::NEAR;
 use super::synonyms;
 use super::weights::WEIGHTS;
 use super::words::{Stems, each_word, is_stop};
+use crate::name_map::NameMap;
 use std::collections::HashMap;
 
 /// More different words than this are not looked for.
@@ -96,37 +97,65 @@ struct Asked {
     texts: u32,
 }
 
+/// What was found out of words: those of the whole come again in its clauses.
+struct SeenWords<'a> {
+    index: &'a Index,
+    view: &'a View,
+    stems: Stems,
+    words: NameMap<Box<str>, Seen>,
+}
+
+struct Seen {
+    stem: String,
+    /// Whether any tool in view has it.
+    is_known: bool,
+}
+
+impl SeenWords<'_> {
+    fn of(&mut self, word: &str) -> &Seen {
+        if !self.words.contains_key(word) {
+            let stem = self.stems.of(word).into_owned();
+            let is_known = self.index.has(self.view, &stem);
+            self.words.insert(word.into(), Seen { stem, is_known });
+        }
+        &self.words[word]
+    }
+}
+
 /// The words of all texts, with what they stand for.
 fn terms(index: &Index, view: &View, texts: &[&str]) -> (Vec<(String, Term)>, Vec<Group>) {
-    let stems = Stems::default();
+    let mut known = SeenWords { index, view, stems: Stems::default(), words: NameMap::default() };
     let mut terms = Terms::default();
     let mut asked: Vec<Asked> = Vec::new(); // Each once: a word of a clause is one of the whole, too.
+    let mut joined = String::new();
     for (text, bit) in texts.iter().zip((0..32).map(|at| 1_u32 << at)) {
         let mut before = String::new();
         each_word(text, &mut |word: &str| {
             if is_stop(word) {
                 return before.clear();
             }
-            let stem = stems.of(word);
-            match asked.iter().position(|known| known.stem == stem) {
+            let Seen { stem, is_known } = known.of(word);
+            match asked.iter().position(|known| known.stem == *stem) {
                 Some(place) => asked[place].texts |= bit,
                 None if asked.len() >= MAX_TERMS => {}
-                None => {
-                    asked.push(Asked { word: word.to_owned(), stem: stem.clone().into_owned(), texts: bit })
-                }
+                None => asked.push(Asked { word: word.to_owned(), stem: stem.clone(), texts: bit }),
             }
-            if index.has(view, &stem) {
-                terms.put(&stem, 1.0, bit);
+            if *is_known {
+                terms.put(stem, 1.0, bit);
             }
             // What one writes as two words another writes as one.
-            let joined = format!("{before}{word}");
-            let whole = stems.of(&joined);
-            if !before.is_empty() && !index.entries(&whole).is_empty() {
-                terms.put(&whole, WEIGHTS.guess, bit);
+            if !before.is_empty() {
+                joined.clear();
+                joined.extend([&*before, word]);
+                let whole = known.of(&joined);
+                if whole.is_known {
+                    terms.put(&whole.stem, WEIGHTS.guess, bit);
+                }
             }
             word.clone_into(&mut before);
         });
     }
+    let stems = known.stems;
     let is_unknown = |asked: &&Asked| !index.has(view, &asked.stem);
     let mut literal: Vec<(String, u32)> =
         terms.found.iter().map(|(stem, term)| (stem.clone(), term.texts)).collect();
@@ -311,15 +340,6 @@ impl Index {
         let is_seen = |entry| self.postings(entry).iter().any(|posting| view.has(posting.tool()));
         let mut entries = self.entries(stem).iter();
         if view.is_whole() { entries.next().is_some() } else { entries.any(is_seen) }
-    }
-
-    /// Known words that begin with a text.
-    pub(super) fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
-        let from = self.unique.partition_point(|entry| self.word(*entry) < start);
-        self.unique[from..]
-            .iter()
-            .map(|entry| self.word(*entry))
-            .take_while(move |word| word.starts_with(start))
     }
 }
 

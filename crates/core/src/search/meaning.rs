@@ -175,7 +175,7 @@ mod tests {
         vectors.push(meaning(b).as_ref());
         let query = meaning(a).expect("a meaning");
         let mut out = [vec![0.0], vec![0.0]];
-        vectors.compare(&[Sought::of(None), Sought::of(Some(&query))], 0, &mut out);
+        vectors.compare(&[Sought::of(None), Sought::of(Some(&query))], &mut out);
         assert_eq!(out[0], [0.0], "what means nothing is like nothing");
         out[1][0]
     }

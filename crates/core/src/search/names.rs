@@ -3,6 +3,9 @@
 use super::words::compact;
 use crate::catalog::ServerCatalog;
 
+/// No server's name is longer.
+const MAX_SERVER_NAME: usize = 64;
+
 /// How well a text is a tool's name; more is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Naming {
@@ -52,8 +55,7 @@ impl Spellings {
         Self(all)
     }
 
-    /// The hashes of all spellings.
-    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
+    fn hashes(&self) -> impl Iterator<Item = u64> {
         self.0.iter().map(|(hash, _)| *hash)
     }
 
@@ -63,24 +65,52 @@ impl Spellings {
     }
 }
 
-/// Which spellings there may be among all servers': most texts are none, and no server need be asked.
+/// Which servers a name may be of: most texts are none, and no server need be asked.
 #[derive(Debug, Default)]
-pub(super) struct Known(Vec<u64>);
+pub(super) struct Known {
+    /// Which spellings there may be among all servers'.
+    spellings: Vec<u64>,
+    /// Hashes of the servers' names, in lower case and in order, and whose they are.
+    servers: Vec<(u64, usize)>,
+}
 
 impl Known {
-    /// Marks these; sixteen bits for each leave few texts that seem to be a name.
-    pub(super) fn of(hashes: impl Iterator<Item = u64>, count: usize) -> Self {
+    /// What these servers' names and spellings are.
+    pub(super) fn of<'a>(servers: impl Iterator<Item = (&'a str, &'a Spellings)> + Clone) -> Self {
+        let count: usize = servers.clone().map(|(_, spellings)| spellings.0.len()).sum();
+        // Sixteen bits for each leave few texts that seem to be a name.
         let mut bits = vec![0_u64; (count / 4).next_power_of_two()];
-        for hash in hashes {
+        for hash in servers.clone().flat_map(|(_, spellings)| spellings.hashes()) {
             let (word, bit) = Self::place(bits.len(), hash);
             bits[word] |= bit;
         }
-        Self(bits)
+        let mut servers: Vec<(u64, usize)> =
+            servers.enumerate().map(|(part, (name, _))| (hash(name), part)).collect();
+        servers.sort_unstable();
+        Self { spellings: bits, servers }
+    }
+
+    /// The servers that may have a tool of this name.
+    pub(super) fn parts(&self, name: &SoughtName<'_>) -> Vec<usize> {
+        if self.may_have(name.hash) {
+            return (0..self.servers.len()).collect();
+        }
+        let texts = name.after.iter().flatten();
+        let begun = texts.flat_map(|(text, _)| {
+            let signs = text.bytes().enumerate().take(MAX_SERVER_NAME + 1);
+            signs.filter(|(_, byte)| matches!(byte, b'_' | b'.')).map(|(at, _)| hash(&text[..at]))
+        });
+        begun.flat_map(|hash| self.of_name(hash)).collect()
+    }
+
+    fn of_name(&self, wanted: u64) -> impl Iterator<Item = usize> {
+        let from = self.servers.partition_point(|(hash, _)| *hash < wanted);
+        self.servers[from..].iter().take_while(move |(hash, _)| *hash == wanted).map(|(_, part)| *part)
     }
 
     fn may_have(&self, hash: u64) -> bool {
-        let (word, bit) = Self::place(self.0.len(), hash);
-        self.0.get(word).is_some_and(|bits| bits & bit != 0)
+        let (word, bit) = Self::place(self.spellings.len(), hash);
+        self.spellings.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
     fn place(words: usize, hash: u64) -> (usize, u64) {
@@ -92,20 +122,19 @@ impl Known {
 /// A text that may be the name of a tool.
 pub(super) struct SoughtName<'a> {
     text: &'a str,
-    /// Its hash, where a tool may be spelled so.
-    hash: Option<u64>,
+    hash: u64,
     /// What a server's name may stand at the beginning of, and what then stands between that and the tool's.
     after: [Option<(&'a str, &'static [&'static str])>; 3],
 }
 
 impl<'a> SoughtName<'a> {
     /// Reads it once for all servers.
-    pub(super) fn new(text: &'a str, known: &Known) -> Self {
-        let hash = Some(hash(text)).filter(|hash| known.may_have(*hash));
+    pub(super) fn new(text: &'a str) -> Self {
         let after =
             |prefix, between: &'static [&'static str]| strip(text, prefix).map(|rest| (rest, between));
         // `a__b` is `b` of `a` by one style and `_b` of `a` by another: both are looked for.
-        Self { text, hash, after: [after("", &["_", "__"]), after("mcp_", &["_"]), after("mcp.", &["."])] }
+        let after = [after("", &["_", "__"]), after("mcp_", &["_"]), after("mcp.", &["."])];
+        Self { text, hash: hash(text), after }
     }
 }
 
@@ -132,7 +161,7 @@ pub(super) fn each_named(
             }
         }
     }
-    for place in wanted.into_iter().flat_map(|wanted| spellings.places(wanted)) {
+    for place in spellings.places(wanted) {
         let Some(tool) = server.tools.get(place) else { continue };
         let under = tool.under.as_ref().and_then(|under| same(&under.exposed, text));
         let forms = [
@@ -168,4 +197,30 @@ pub(super) fn as_name(text: &str) -> Option<String> {
     (text.len() <= 80 && text.split_whitespace().count() <= 6)
         .then(|| compact(text))
         .filter(|name| name.len() > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_asked_of_servers_that_it_begins_with() {
+        let own = Spellings(vec![(hash("Add_Item"), 0)]);
+        let none = Spellings::default();
+        let known = Known::of([("shop", &none), ("my.Shop_1", &own), ("my", &none)].into_iter());
+        let parts = |text: &str| known.parts(&SoughtName::new(text));
+        let cases: [(&str, &[usize]); 8] = [
+            ("shop_add", &[0]),
+            ("SHOP__add", &[0]),
+            ("my.shop_1_add", &[2, 1]),
+            ("mcp_my.shop_1_add", &[2, 1]),
+            ("MCP.shop.add", &[0]),
+            ("shops_add", &[]),
+            ("add an item to the shop. Then pay_for it", &[]),
+            ("add_item", &[0, 1, 2]), // A tool's own name may be any server's.
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parts(text), expected, "{text}");
+        }
+    }
 }

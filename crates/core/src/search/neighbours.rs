@@ -15,7 +15,7 @@ const MAX_WORDS: usize = 16_384;
 /// So many words are worth a second thread.
 const WORTH_A_THREAD: usize = 2_000;
 /// So many words' near words are remembered; beyond that they are looked for anew.
-const MAX_REMEMBERED: usize = 1_000;
+const MAX_REMEMBERED: usize = 2_000;
 
 /// A word of the catalog that is near to another.
 #[derive(Debug, Clone, Copy)]
@@ -52,10 +52,9 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// What an index's words mean. A stem may be no word, so the shortest that is written with it stands for it.
-    pub(super) fn of(index: &Index) -> Self {
+    /// What these words of an index mean. A stem may be no word, so the shortest that is written with it stands for it.
+    pub(super) fn of(index: &Index, mut words: Vec<Entry>) -> Self {
         let having = |entry: &Entry| index.entries(index.word(*entry));
-        let mut words = index.unique.clone();
         if words.len() > MAX_WORDS {
             words.sort_by_cached_key(|entry| Reverse(having(entry).len()));
             words.truncate(MAX_WORDS);
@@ -109,7 +108,7 @@ impl Index {
         let sought: Vec<Sought> =
             new.iter().map(|at| Sought::of(meaning_of_word(words[*at]).as_ref())).collect();
         let mut alike = vec![vec![0_f32; self.neighbours.words.len()]; new.len()];
-        self.neighbours.vectors.compare(&sought, 0, &mut alike);
+        self.neighbours.vectors.compare(&sought, &mut alike);
         for (at, alike) in new.into_iter().zip(alike) {
             let nearest: Arc<[Near]> = self.nearest(view, &alike).into();
             view.remembered.keep(words[at], nearest.clone());
@@ -245,7 +244,7 @@ mod tests {
             about.chunks(500).map(|some| (some[0].clone(), some.join(" "))).collect();
         let tools: Vec<(&str, &str)> = tools.iter().map(|(name, about)| (&**name, &**about)).collect();
         let index = index(&tools);
-        assert!(index.unique.len() > MAX_WORDS);
+        assert!(index.vocabulary.len() > MAX_WORDS);
         assert!(index.neighbours.words.len() <= MAX_WORDS);
         assert_eq!(index.neighbours.words.len(), index.neighbours.vectors.len());
         let remembered = Remembered::default();

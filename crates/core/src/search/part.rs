@@ -50,7 +50,8 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    fn push(&mut self, text: &str) {
+    /// Adds a text.
+    pub(super) fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
     }
@@ -66,6 +67,20 @@ impl Texts {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Of texts in order those that begin with one.
+    pub(super) fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
+        let (mut from, mut to) = (0, self.len());
+        while from < to {
+            let middle = from.midpoint(to);
+            if self.get(middle) < start {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+        }
+        (from..self.len()).map(|place| self.get(place)).take_while(move |text| text.starts_with(start))
     }
 
     /// Calls `visit` with the places of those that begin with a text, and whether that is all of them.

@@ -70,8 +70,8 @@ impl Index {
         let lexical::Scores { texts: words, rarely_named, .. } = words;
         for (at, (mut words, alike)) in words.into_iter().zip(alike).enumerate() {
             match given.next() {
-                Some(given) => fuse(&mut words, &joined(alike, &given), WEIGHTS.lexical_beside_encoder),
-                None => fuse(&mut words, &alike.scores, WEIGHTS.lexical),
+                Some(given) => fuse(&mut words, &alike.joined(&given), WEIGHTS.lexical_beside_encoder),
+                None => fuse(&mut words, &alike, WEIGHTS.lexical),
             }
             match at {
                 0 => whole = words,
@@ -91,10 +91,10 @@ impl Index {
         for (score, own) in tally.scores.iter_mut().zip(whole) {
             *score = score.max(own);
         }
-        let name = SoughtName::new(text, &self.spellings);
-        for ((server, part), base) in self.servers.iter().zip(&self.parts).zip(&self.bases) {
-            each_named(server, &part.spellings, &name, &mut |place, naming| {
-                let best = tally.named.entry(base + place).or_insert(naming);
+        let name = SoughtName::new(text);
+        for part in self.named.parts(&name) {
+            each_named(&self.servers[part], &self.parts[part].spellings, &name, &mut |place, naming| {
+                let best = tally.named.entry(self.bases[part] + place).or_insert(naming);
                 *best = naming.max(*best);
             });
         }
@@ -105,9 +105,7 @@ impl Index {
     fn alike(&self, view: &View, texts: &[&str]) -> Vec<Alike> {
         let sought: Vec<Sought> = texts.iter().map(|text| Sought::of(meaning(text).as_ref())).collect();
         let mut alike = vec![vec![0_f32; self.len()]; texts.len()];
-        for (part, base) in self.parts.iter().zip(&self.bases) {
-            part.vectors.compare(&sought, *base, &mut alike);
-        }
+        self.vectors.compare(&sought, &mut alike);
         alike.into_iter().map(|alike| Alike::of(view, alike)).collect()
     }
 
@@ -196,44 +194,49 @@ fn least_of_best(scores: &[f32], count: usize, counts: impl Fn(usize) -> bool) -
 
 /// How like tools are to one text.
 pub(super) struct Alike {
-    /// From 0, for what is no more alike than texts usually are, to 1 for the most alike.
-    scores: Vec<f32>,
-    /// How like the most alike is, before that: how sure one can be of all.
+    likenesses: Vec<f32>,
+    /// What is no more alike than this is not alike: texts usually are so much.
+    floor: f32,
+    /// What makes the most alike one, and the floor zero.
+    factor: f32,
+    /// How like the most alike is: how sure one can be of all.
     nearest: f32,
 }
 
 impl Alike {
-    /// Scales likenesses; those of tools that are not in view count for nothing.
-    pub(super) fn of(view: &View, mut scores: Vec<f32>) -> Self {
+    /// Likenesses; those of tools that are not in view count for nothing.
+    pub(super) fn of(view: &View, mut likenesses: Vec<f32>) -> Self {
         if !view.is_whole() {
             // What is hidden is like nothing, and so changes no score.
-            (0..scores.len()).filter(|place| !view.has(*place)).for_each(|place| scores[place] = 0.0);
+            (0..likenesses.len()).filter(|place| !view.has(*place)).for_each(|place| likenesses[place] = 0.0);
         }
-        let nearest = largest(&scores);
-        let floor = (sum(&scores) / view.count.max(1) as f32).max(0.0) * WEIGHTS.floor;
+        let nearest = largest(&likenesses);
+        let floor = (sum(&likenesses) / view.count.max(1) as f32).max(0.0) * WEIGHTS.floor;
         let factor = if nearest > floor { 1.0 / (nearest - floor) } else { 0.0 };
-        scores.iter_mut().for_each(|score| *score = (*score - floor).max(0.0) * factor);
-        Self { scores, nearest }
+        Self { likenesses, floor, factor, nearest }
     }
-}
 
-/// What two engines say of likeness: each knows what the other does not, and the surer one counts more.
-fn joined(table: Alike, given: &Alike) -> Vec<f32> {
-    let Alike { mut scores, nearest } = table;
-    let both = scores.iter_mut().zip(&given.scores);
-    both.for_each(|(score, other)| *score = *score * nearest + other * given.nearest);
-    let most = largest(&scores);
-    if most > 0.0 {
-        scores.iter_mut().for_each(|score| *score /= most);
+    /// The scores of all tools, from 0 to 1.
+    fn scores(&self) -> impl Iterator<Item = f32> {
+        self.likenesses.iter().map(|likeness| (likeness - self.floor).max(0.0) * self.factor)
     }
-    scores
+
+    /// What two engines say of likeness: each knows what the other does not, and the surer one counts more.
+    fn joined(&self, other: &Self) -> Self {
+        let both = self.scores().zip(other.scores());
+        let likenesses: Vec<f32> =
+            both.map(|(score, others)| score * self.nearest + others * other.nearest).collect();
+        let nearest = largest(&likenesses);
+        let factor = if nearest > 0.0 { 1.0 / nearest } else { 0.0 };
+        Self { likenesses, floor: 0.0, factor, nearest }
+    }
 }
 
 /// Puts words and meanings together: `words` becomes the score.
-fn fuse(words: &mut [f32], alike: &[f32], share_of_words: f32) {
+fn fuse(words: &mut [f32], alike: &Alike, share_of_words: f32) {
     let most = largest(words);
     let by_words = if most > 0.0 { share_of_words / most } else { 0.0 };
-    for (score, alike) in words.iter_mut().zip(alike) {
+    for (score, alike) in words.iter_mut().zip(alike.scores()) {
         *score = *score * by_words + alike * (1.0 - share_of_words);
     }
 }

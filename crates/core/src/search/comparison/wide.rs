@@ -1,7 +1,7 @@
 //! The pass over all vectors with the instructions that most processors of this kind have. The compiler finds a half or
 //! a quarter of their width by itself.
 
-use super::{Column, STEP, Vectors};
+use super::{Column, STEP, Step, Vectors};
 use pulp::x86::{V3, V4};
 use pulp::{Simd, WithSimd, cast, i32x8, i32x16};
 
@@ -10,9 +10,7 @@ const AT_ONCE: usize = 6;
 
 /// Makes the pass; whether this processor could.
 pub(super) fn pass(rows: &Vectors, columns: &mut [Column<'_>]) -> bool {
-    // The widest registers take two steps at a time.
-    let is_even = rows.steps().is_multiple_of(2);
-    if let Some(simd) = V4::try_new().filter(|_| is_even) {
+    if let Some(simd) = V4::try_new() {
         Simd::vectorize(simd, Pass { rows, columns, lanes: Widest(simd) });
         return true;
     }
@@ -55,7 +53,7 @@ fn each_row<const N: usize>(lanes: impl Lanes, rows: &Vectors, mut columns: [&mu
 
 /// The sums of a row's products with several texts.
 trait Lanes: Copy {
-    fn sums<const N: usize>(self, row: &[[i8; STEP]], texts: [&[[i16; STEP]]; N]) -> [i32; N];
+    fn sums<const N: usize>(self, row: &[Step], texts: [&[[i16; STEP]]; N]) -> [i32; N];
 }
 
 #[derive(Clone, Copy)]
@@ -63,14 +61,17 @@ struct Wide(V3);
 
 impl Lanes for Wide {
     #[inline(always)]
-    fn sums<const N: usize>(self, row: &[[i8; STEP]], texts: [&[[i16; STEP]]; N]) -> [i32; N] {
+    fn sums<const N: usize>(self, row: &[Step], texts: [&[[i16; STEP]]; N]) -> [i32; N] {
         let Self(simd) = self;
         let mut sums: [i32x8; N] = [cast([0_i32; 8]); N];
-        for (step, numbers) in row.iter().enumerate() {
-            let numbers = simd.convert_i8x16_to_i16x16(cast(*numbers));
-            for (sum, text) in sums.iter_mut().zip(texts) {
-                let products = simd.multiply_wrapping_add_adjacent_i16x16(numbers, cast(text[step]));
-                *sum = simd.wrapping_add_i32x8(*sum, products);
+        for (step, Step(numbers)) in row.iter().enumerate() {
+            for (at, numbers) in numbers.as_chunks::<16>().0.iter().enumerate() {
+                let numbers = simd.convert_i8x16_to_i16x16(cast(*numbers));
+                for (sum, text) in sums.iter_mut().zip(texts) {
+                    let text = text[step].as_chunks::<16>().0[at];
+                    let products = simd.multiply_wrapping_add_adjacent_i16x16(numbers, cast(text));
+                    *sum = simd.wrapping_add_i32x8(*sum, products);
+                }
             }
         }
         sums.map(|sum| cast::<i32x8, [i32; 8]>(sum).iter().sum())
@@ -82,16 +83,17 @@ struct Widest(V4);
 
 impl Lanes for Widest {
     #[inline(always)]
-    fn sums<const N: usize>(self, row: &[[i8; STEP]], texts: [&[[i16; STEP]]; N]) -> [i32; N] {
+    fn sums<const N: usize>(self, row: &[Step], texts: [&[[i16; STEP]]; N]) -> [i32; N] {
         let Self(simd) = self;
-        let (row, _) = row.as_chunks::<2>();
-        let texts = texts.map(|text| &text.as_chunks::<2>().0[..row.len()]);
         let mut sums: [i32x16; N] = [cast([0_i32; 16]); N];
-        for (step, numbers) in row.iter().enumerate() {
-            let numbers = simd.convert_i8x32_to_i16x32(cast(*numbers));
-            for (sum, text) in sums.iter_mut().zip(texts) {
-                let products = simd.multiply_wrapping_add_adjacent_i16x32(numbers, cast(text[step]));
-                *sum = simd.wrapping_add_i32x16(*sum, products);
+        for (step, Step(numbers)) in row.iter().enumerate() {
+            for (at, numbers) in numbers.as_chunks::<32>().0.iter().enumerate() {
+                let numbers = simd.convert_i8x32_to_i16x32(cast(*numbers));
+                for (sum, text) in sums.iter_mut().zip(texts) {
+                    let text = text[step].as_chunks::<32>().0[at];
+                    let products = simd.multiply_wrapping_add_adjacent_i16x32(numbers, cast(text));
+                    *sum = simd.wrapping_add_i32x16(*sum, products);
+                }
             }
         }
         sums.map(|sum| cast::<i32x16, [i32; 16]>(sum).iter().sum())
