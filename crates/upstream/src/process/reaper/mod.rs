@@ -1,19 +1,18 @@
 //! The reaper: a small process between the gateway and one server, which ends the server's whole tree.
 //!
-//! It runs before any runtime or thread exists, in two stages of the same executable. `--watch` is the reaper
-//! itself. `--exec` is the server's process just before it becomes the server: only there can it be tied to the
-//! reaper's life, and both are plain safe calls because each is a process of its own.
+//! It runs before any runtime or thread exists, as the same executable.
 
 mod tree;
 mod watch;
 
 pub(super) use tree::kill_session;
 
-use super::exit::{Exit, Report};
+use super::exit::Report;
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{Pid, close, getppid};
+use nix::unistd::{close, getpid, getppid};
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -33,14 +32,9 @@ pub(super) const TERMINATE: u8 = b'T';
 pub(super) const KILL: u8 = b'K';
 /// The argument that makes a reaper.
 pub(super) const WATCH: &str = "--watch";
-/// The argument, followed by the reaper's process id, that makes a server.
-const EXEC: &str = "--exec";
 
 /// What a reaper was asked to run.
 struct Arguments {
-    /// The arguments before the stage, which lead to [`reaper_main`] again.
-    prefix: Vec<OsString>,
-    stage: Stage,
     /// The server's executable.
     file: OsString,
     /// The name it is told.
@@ -49,23 +43,13 @@ struct Arguments {
     args: Vec<OsString>,
 }
 
-#[derive(Clone, Copy)]
-enum Stage {
-    Watch,
-    Exec { reaper: Pid },
-}
-
-/// Runs as a reaper, or as a server about to be. Call it first thing in `main`, before any thread exists.
+/// Runs as a reaper. Call it first thing in `main`, before any thread exists.
 pub fn reaper_main() -> ExitCode {
     let Some(arguments) = Arguments::read(env::args_os().skip(1).collect()) else {
         eprintln!("error: `reaper` is how toolbooth watches its own servers; it is not for use by hand");
         return ExitCode::from(2);
     };
-    let outcome = match arguments.stage {
-        Stage::Watch => watch::watch(arguments),
-        Stage::Exec { reaper } => arguments.become_server(reaper),
-    };
-    outcome.unwrap_or_else(|error| {
+    watch::watch(arguments).unwrap_or_else(|error| {
         eprintln!("error: the reaper could not begin: {error}");
         ExitCode::from(2)
     })
@@ -73,57 +57,44 @@ pub fn reaper_main() -> ExitCode {
 
 impl Arguments {
     fn read(all: Vec<OsString>) -> Option<Self> {
-        let mut rest = all.into_iter().peekable();
-        let mut prefix = Vec::new();
-        while let Some(argument) = rest.next_if(|argument| !argument.as_encoded_bytes().starts_with(b"--")) {
-            prefix.push(argument);
-        }
-        let stage = match rest.next()?.to_str()? {
-            WATCH => Stage::Watch,
-            EXEC => Stage::Exec { reaper: Pid::from_raw(rest.next()?.to_str()?.parse().ok()?) },
-            _ => return None,
-        };
+        // What leads to `reaper_main` comes first; none of it begins with `--`.
+        let mut rest =
+            all.into_iter().skip_while(|argument| !argument.as_encoded_bytes().starts_with(b"--")).peekable();
+        rest.next_if(|argument| argument == WATCH)?;
         rest.next_if(|argument| argument == "--")?;
-        Some(Self { prefix, stage, file: rest.next()?, name: rest.next()?, args: rest.collect() })
+        Some(Self { file: rest.next()?, name: rest.next()?, args: rest.collect() })
     }
 
-    /// The command that starts the server as a group of its own.
+    /// The command that starts the server as a group of its own, which ends with the reaper in whatever way that ends.
+    #[allow(unsafe_code)]
     fn server(&self) -> Command {
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("toolbooth").args(&self.prefix).arg(EXEC).arg(std::process::id().to_string());
-        command.arg("--").arg(&self.file).arg(&self.name).args(&self.args).process_group(0);
+        let reaper = getpid();
+        let mut command = Command::new(&self.file);
+        command.arg0(&self.name).args(&self.args).process_group(0);
+        let tie = move || {
+            // Lasts through `exec`; if the reaper died before this line, its death will not be told again.
+            set_pdeathsig(Signal::SIGKILL)?;
+            if getppid() != reaper {
+                return Err(Errno::ESRCH.into());
+            }
+            Ok(SigSet::empty().thread_set_mask()?)
+        };
+        // SAFETY: `tie` runs between `fork` and `exec`, where only what is safe in a signal handler may be called. It
+        // makes three system calls, takes no memory, and this process has but one thread. Why there: ADR 3.
+        unsafe { command.pre_exec(tie) };
         command
-    }
-
-    fn become_server(self, reaper: Pid) -> io::Result<ExitCode> {
-        let report = claim(REPORT_FD, File::options().write(true))?;
-        // Lasts through `exec`; if the reaper died before this line, its death will not be told again.
-        set_pdeathsig(Signal::SIGKILL)?;
-        if getppid() != reaper {
-            return Ok(ExitCode::from(2));
-        }
-        SigSet::empty().thread_set_mask()?;
-        let refusal = Command::new(&self.file).arg0(&self.name).args(&self.args).exec();
-        tell(&report, Report::Ended(Exit::NotStarted(refusal.raw_os_error().unwrap_or(0))));
-        Ok(ExitCode::from(126))
     }
 }
 
 /// Takes over a pipe end that was inherited under a known number; no child of this process will inherit it.
 fn claim(number: RawFd, options: &OpenOptions) -> io::Result<File> {
-    let pipe = reopen(number, options)?;
-    close(number)?;
-    Ok(pipe)
-}
-
-/// Opens a pipe end that was inherited under a known number once more, leaving the number open.
-fn reopen(number: RawFd, options: &OpenOptions) -> io::Result<File> {
     // There is no safe way to own a bare number; but it can be opened by name.
     let pipe = options.clone().custom_flags(libc::O_NONBLOCK).open(format!("/proc/self/fd/{number}"))?;
-    match pipe.metadata()?.file_type().is_fifo() {
-        true => Ok(pipe),
-        false => Err(io::Error::other(format!("descriptor {number} is not a pipe"))),
+    if !pipe.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::other(format!("descriptor {number} is not a pipe")));
     }
+    close(number)?;
+    Ok(pipe)
 }
 
 /// Closes everything that was inherited besides the standard three and the two pipes.
@@ -157,16 +128,15 @@ mod tests {
 
     #[test]
     fn a_server_may_have_any_arguments() {
-        let arguments = read("reaper --watch -- /bin/x x --exec -- y").unwrap();
-        assert_eq!(arguments.prefix, ["reaper"]);
+        let arguments = read("reaper --watch -- /bin/x x --watch -- y").unwrap();
         assert_eq!((arguments.file, arguments.name), ("/bin/x".into(), "x".into()));
-        assert_eq!(arguments.args, ["--exec", "--", "y"]);
+        assert_eq!(arguments.args, ["--watch", "--", "y"]);
     }
 
     #[test]
     fn use_by_hand_is_refused() {
         for words in
-            ["reaper", "reaper --watch", "reaper --watch -- x", "reaper --help", "reaper --exec y -- a b"]
+            ["reaper", "reaper --watch", "reaper --watch -- x", "reaper --help", "reaper --exec -- a b"]
         {
             assert!(read(words).is_none(), "{words}");
         }

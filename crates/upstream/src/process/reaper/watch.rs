@@ -4,7 +4,7 @@
 //! system's word that there is no child left means that nothing is left at all.
 
 use super::super::exit::{Exit, Report};
-use super::{Arguments, CONTROL_FD, KILL, REPORT_FD, TERMINATE, claim, close_strays, reopen, tell, tree};
+use super::{Arguments, CONTROL_FD, KILL, REPORT_FD, TERMINATE, claim, close_strays, tell, tree};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::{set_child_subreaper, set_name};
@@ -36,7 +36,7 @@ const LOOKS_PER_SWEEP: usize = 50;
 pub(super) fn watch(arguments: Arguments) -> io::Result<ExitCode> {
     close_strays()?;
     let control = claim(CONTROL_FD, File::options().read(true))?;
-    let report = reopen(REPORT_FD, File::options().write(true))?;
+    let report = claim(REPORT_FD, File::options().write(true))?;
     set_child_subreaper(true)?;
     // A name that `pkill toolbooth` does not match: whoever kills the gateway so still wants the tree ended.
     set_name(c"tb-reaper")?;
@@ -50,7 +50,6 @@ pub(super) fn watch(arguments: Arguments) -> io::Result<ExitCode> {
             return Ok(ExitCode::from(126));
         }
     };
-    close(REPORT_FD)?;
     let_go();
     tell(&report, Report::Running(server.as_raw().unsigned_abs()));
     let watch = Watch { control: Some(control), report, signals, server, exit: None, phase: Phase::Running };
