@@ -118,28 +118,73 @@ pub(super) fn each_token(text: &str, visit: &mut impl FnMut(&str)) {
     } else {
         text.to_lowercase().nfd().filter(|c| !is_combining_mark(*c)).collect()
     };
-    let mut start = None;
-    for (at, c) in lower.char_indices() {
-        let alone = is_mark(c) || is_han(c);
-        if (alone || c.is_whitespace() || c.is_control())
-            && let Some(from) = start.take()
-        {
-            visit(&lower[from..at]);
+    if lower.is_ascii() {
+        let kinds = lower.bytes().map(|byte| ASCII[usize::from(byte & 0x7f)]).enumerate();
+        each_run(&lower, kinds, visit);
+    } else {
+        each_run(&lower, lower.char_indices().map(|(at, c)| (at, Kind::of(c))), visit);
+    }
+}
+
+/// What a character is to the vocabulary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Part of a word.
+    Letter,
+    /// A word of its own.
+    Alone,
+    /// What stands between words.
+    Space,
+}
+
+impl Kind {
+    fn of(c: char) -> Self {
+        match c {
+            _ if c.is_ascii() => ASCII[usize::from(c as u8)],
+            _ if is_mark(c) || is_han(c) => Self::Alone,
+            _ if c.is_whitespace() || c.is_control() => Self::Space,
+            _ => Self::Letter,
         }
-        if alone {
-            visit(&lower[at..at + c.len_utf8()]);
-        } else if start.is_none() && !c.is_whitespace() && !c.is_control() {
-            start = Some(at);
+    }
+}
+
+/// The kinds of the characters that nearly all texts are made of.
+static ASCII: [Kind; 128] = {
+    let mut kinds = [Kind::Letter; 128];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        kinds[byte as usize] = match byte {
+            _ if byte.is_ascii_punctuation() => Kind::Alone,
+            b' ' => Kind::Space,
+            _ if byte.is_ascii_control() => Kind::Space,
+            _ => Kind::Letter,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+fn each_run(text: &str, kinds: impl Iterator<Item = (usize, Kind)>, visit: &mut impl FnMut(&str)) {
+    let mut start = None;
+    for (at, kind) in kinds {
+        if kind == Kind::Letter {
+            start.get_or_insert(at);
+            continue;
+        }
+        if let Some(from) = start.take() {
+            visit(&text[from..at]);
+        }
+        if kind == Kind::Alone {
+            visit(&text[at..text.ceil_char_boundary(at + 1)]);
         }
     }
     if let Some(from) = start {
-        visit(&lower[from..]);
+        visit(&text[from..]);
     }
 }
 
 fn is_mark(c: char) -> bool {
-    c.is_ascii_punctuation()
-        || (!c.is_ascii() && !c.is_alphanumeric() && !c.is_whitespace() && !c.is_control())
+    !c.is_alphanumeric() && !c.is_whitespace() && !c.is_control()
 }
 
 fn is_han(c: char) -> bool {
@@ -173,5 +218,8 @@ mod tests {
         let mut found = Vec::new();
         each_token("Get_File: Café 漢字!", &mut |token: &str| found.push(token.to_owned()));
         assert_eq!(found.join(" "), "get _ file : cafe 漢 字 !");
+        found.clear();
+        each_token("A\tb\u{b}c\u{1f}d\u{7f}e-f~", &mut |token: &str| found.push(token.to_owned()));
+        assert_eq!(found.join(" "), "a b c d e - f ~");
     }
 }

@@ -104,6 +104,11 @@ struct Splitter<'a, V> {
 
 impl<V: FnMut(&str)> Splitter<'_, V> {
     fn runs(&mut self, chunk: &str) {
+        if chunk.is_ascii() {
+            let runs = chunk.split(|c: char| !c.is_ascii_alphanumeric());
+            runs.filter(|run| (1..=8 * MAX_WORD).contains(&run.len())).for_each(|run| self.ascii(run));
+            return;
+        }
         for run in chunk.split(|c: char| !c.is_alphanumeric() && !is_combining_mark(c)) {
             if run.is_empty() || run.len() > 8 * MAX_WORD {
                 continue;
