@@ -213,10 +213,14 @@ mod tests {
         let schema =
             format!(r#"{{"required":{names:?},"properties":{{"o":true,{properties}}},"$defs":{{{defs}}}}}"#);
         let tool = tool(&schema);
-        let start = std::time::Instant::now();
-        let shown = signature(&tool, 8);
-        assert!(start.elapsed().as_millis() < 1000, "{:?}", start.elapsed());
-        assert!(shown.starts_with("s_t(p00000: any, ") && shown.ends_with("p00031: any, …)"), "{shown}");
+        let times = (0..3).map(|_| {
+            let start = std::time::Instant::now();
+            let shown = signature(&tool, 8);
+            assert!(shown.starts_with("s_t(p00000: any, ") && shown.ends_with("p00031: any, …)"), "{shown}");
+            start.elapsed()
+        });
+        let least = times.min().expect("three"); // A busy machine is slow now and then.
+        assert!(least.as_millis() < 1000, "{least:?}");
     }
 
     #[test]

@@ -277,14 +277,18 @@ mod tests {
         let all_new =
             RawJson::parse(format!(r#"{{"properties":{{"a":{{}}}},"anyOf":[{{"properties":{{{many}}}}}]}}"#))
                 .expect("JSON");
-        let start = std::time::Instant::now();
         let count = |schema: &RawJson| {
             let made = plain(schema).expect("another schema");
             made.member("properties").expect("properties").members().expect("an object").len()
         };
-        assert_eq!(count(&nothing_new), 20_001);
-        assert_eq!(count(&all_new), 1 + MAX_ADDED);
-        assert!(start.elapsed().as_millis() < 1000, "{:?}", start.elapsed());
+        let times = (0..3).map(|_| {
+            let start = std::time::Instant::now();
+            assert_eq!(count(&nothing_new), 20_001);
+            assert_eq!(count(&all_new), 1 + MAX_ADDED);
+            start.elapsed()
+        });
+        let least = times.min().expect("three"); // A busy machine is slow now and then.
+        assert!(least.as_millis() < 1000, "{least:?}");
     }
 
     #[test]
