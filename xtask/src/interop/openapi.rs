@@ -12,7 +12,7 @@ use serde_json::json;
 use std::{fs, process::Command, time::Duration};
 
 /// How long it may take in all; each of the two runs looks for faults for a part of it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(400);
 /// How much of what it says is told on a failure.
 const MOST_LINES: usize = 150;
 /// What every answer has to be: no 5xx, with a status, a type, headers and a body that the document names; and a
