@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use std::{fs, process::Command, time::Duration};
 
-/// How long it may take in all; each of the two runs looks for faults for a part of it.
+/// How long each of the two runs may take. What they do is bounded by examples, not by time.
 const PATIENCE: Duration = Duration::from_secs(400);
 /// How much of what it says is told on a failure.
 const MOST_LINES: usize = 150;

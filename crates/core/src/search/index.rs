@@ -78,7 +78,7 @@ pub struct Index {
     pub(super) vocabulary: Texts,
     /// The postings of all parts in the order of `words`: those of one word lie together.
     postings: Vec<Posting>,
-    /// The vectors of all tools, copied together for the same reason.
+    /// The vectors of all parts, copied together: a search goes through every one of them.
     pub(super) vectors: Vectors,
     pub(super) neighbours: Neighbours,
     /// The names of all servers and tools.
