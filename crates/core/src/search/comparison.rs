@@ -5,45 +5,29 @@ mod wide;
 
 use super::meaning::Vector;
 
-/// Vectors are filled up with zeros to a multiple of this: to whole lines of a processor's cache.
-const STEP: usize = 64;
+/// So many vectors lie in one block, their numbers side by side: each has a lane of its own in a processor's widest
+/// registers, and nothing need be added up across lanes.
+const LANES: usize = 16;
 
-/// As many numbers as are fetched from memory at once.
+/// The next two numbers of each vector of a block.
 #[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-struct Step([i8; STEP]);
+#[repr(align(32))]
+struct Pairs([[i8; 2]; LANES]);
 
-/// Vectors of the same width, one after the other.
+/// Vectors of the same width.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     width: usize,
-    numbers: Vec<Step>,
+    /// Block after block; the last is filled up with zeros.
+    numbers: Vec<Pairs>,
     factors: Vec<f32>,
 }
 
 impl Vectors {
     /// None yet, with room for `count`.
     pub(super) fn with_room(width: usize, count: usize) -> Self {
-        let steps = width.div_ceil(STEP) * count;
-        Self { width, numbers: Vec::with_capacity(steps), factors: Vec::with_capacity(count) }
-    }
-
-    /// Adds others of the same width.
-    pub(super) fn append(&mut self, mut others: Self) {
-        self.numbers.append(&mut others.numbers);
-        self.factors.append(&mut others.factors);
-    }
-
-    /// Adds copies of others of the same width.
-    pub(super) fn extend(&mut self, others: &Self) {
-        self.numbers.extend_from_slice(&others.numbers);
-        self.factors.extend_from_slice(&others.factors);
-    }
-
-    /// Gives back the room that was not needed.
-    pub(super) fn shrink_to_fit(&mut self) {
-        self.numbers.shrink_to_fit();
-        self.factors.shrink_to_fit();
+        let pairs = width.div_ceil(2) * count.div_ceil(LANES);
+        Self { width, numbers: Vec::with_capacity(pairs), factors: Vec::with_capacity(count) }
     }
 
     /// How many there are.
@@ -51,15 +35,17 @@ impl Vectors {
         self.factors.len()
     }
 
-    /// Adds one; what has no direction is like nothing.
+    /// Adds one; what has no direction or another width is like nothing.
     pub(super) fn push(&mut self, vector: Option<&Vector>) {
         let vector = vector.filter(|vector| vector.width() == self.width);
-        let zeros = || std::iter::repeat_n(Step([0; STEP]), self.width.div_ceil(STEP));
-        match vector {
-            Some(vector) => {
-                self.numbers.extend(vector.bytes.chunks(STEP).map(|chunk| Step(filled_up(chunk))))
-            }
-            None => self.numbers.extend(zeros()),
+        let (pairs, lane) = (self.width.div_ceil(2), self.len() % LANES);
+        if lane == 0 {
+            self.numbers.resize(self.numbers.len() + pairs, Pairs([[0; 2]; LANES]));
+        }
+        let block = self.numbers.len() - pairs;
+        let numbers = vector.map_or(&[][..], |vector| &vector.bytes);
+        for (Pairs(lanes), pair) in self.numbers[block..].iter_mut().zip(numbers.chunks(2)) {
+            lanes[lane] = [pair[0], pair.get(1).copied().unwrap_or_default()];
         }
         self.factors.push(vector.map_or(0.0, |vector| vector.factor));
     }
@@ -67,12 +53,11 @@ impl Vectors {
     /// Writes how like each of them is to each text, from -1 to 1, into the list of that text.
     pub(super) fn compare(&self, texts: &[Sought], out: &mut [Vec<f32>]) {
         // What has another width cannot be compared: it stays like nothing.
-        let steps = self.width.div_ceil(STEP);
-        let fitting = texts.iter().zip(out).filter(|(text, _)| text.numbers.len() == steps && steps > 0);
+        let fitting = texts.iter().zip(out).filter(|(text, _)| text.width == self.width);
         let mut columns: Vec<Column<'_>> = fitting
             .filter_map(|(text, out)| Some(Column { text, out: out.get_mut(..self.len())? }))
             .collect();
-        // Rows are the long part. Each is fetched once, for six texts at a time.
+        // Vectors are the long part. Each is fetched once, for six texts at a time.
         #[cfg(target_arch = "x86_64")]
         if wide::pass(self, &mut columns) {
             return;
@@ -80,48 +65,43 @@ impl Vectors {
         self.pass(&mut columns);
     }
 
-    /// How many steps a vector has.
+    /// The vectors block by block, and their factors.
     #[inline(always)]
-    fn steps(&self) -> usize {
-        self.width.div_ceil(STEP).max(1)
+    fn blocks(&self) -> impl Iterator<Item = (&[Pairs], &[f32])> {
+        self.numbers.chunks_exact(self.width.div_ceil(2).max(1)).zip(self.factors.chunks(LANES))
     }
 
     /// The pass as every processor can make it.
     fn pass(&self, columns: &mut [Column<'_>]) {
-        for ((place, row), factor) in self.numbers.chunks_exact(self.steps()).enumerate().zip(&self.factors) {
+        for (block, (pairs, factors)) in self.blocks().enumerate() {
             for column in &mut *columns {
-                let sum =
-                    row.iter().zip(&column.text.numbers).map(|(row, text)| products(&row.0, text)).sum();
-                column.put(place, sum, *factor);
+                let mut sums = [0; LANES];
+                for (Pairs(lanes), text) in pairs.iter().zip(&column.text.numbers) {
+                    let text = text.map(i32::from);
+                    for (sum, [first, second]) in sums.iter_mut().zip(lanes) {
+                        *sum += i32::from(*first) * text[0] + i32::from(*second) * text[1];
+                    }
+                }
+                column.put(block, sums, factors);
             }
         }
     }
 }
 
-fn filled_up(numbers: &[i8]) -> [i8; STEP] {
-    let mut step = [0; STEP];
-    step.iter_mut().zip(numbers).for_each(|(place, number)| *place = *number);
-    step
-}
-
-fn products(row: &[i8; STEP], text: &[i16; STEP]) -> i32 {
-    row.iter().zip(text).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
-}
-
 /// A text that vectors are compared with, made ready for a loop over many of them.
 pub(super) struct Sought {
-    numbers: Vec<[i16; STEP]>,
+    width: usize,
+    numbers: Vec<[i16; 2]>,
     factor: f32,
 }
 
 impl Sought {
     /// A text that means nothing is like nothing.
     pub(super) fn of(vector: Option<&Vector>) -> Self {
-        let numbers = |vector: &Vector| {
-            vector.bytes.chunks(STEP).map(|chunk| filled_up(chunk).map(i16::from)).collect()
-        };
+        let pair = |pair: &[i8]| [pair[0], pair.get(1).copied().unwrap_or_default()].map(i16::from);
         Self {
-            numbers: vector.map(numbers).unwrap_or_default(),
+            width: vector.map_or(0, Vector::width),
+            numbers: vector.map(|vector| vector.bytes.chunks(2).map(pair).collect()).unwrap_or_default(),
             factor: vector.map_or(0.0, |vector| vector.factor),
         }
     }
@@ -134,9 +114,13 @@ struct Column<'a> {
 }
 
 impl Column<'_> {
+    /// Writes what one block is like; the last may have fewer vectors than lanes.
     #[inline(always)]
-    fn put(&mut self, place: usize, sum: i32, factor: f32) {
-        self.out[place] = sum as f32 * (self.text.factor * factor);
+    fn put(&mut self, block: usize, sums: [i32; LANES], factors: &[f32]) {
+        let out = &mut self.out[block * LANES..][..factors.len()];
+        for ((out, sum), factor) in out.iter_mut().zip(sums).zip(factors) {
+            *out = sum as f32 * (self.text.factor * factor);
+        }
     }
 }
 
@@ -157,22 +141,22 @@ mod tests {
 
     #[test]
     fn every_way_of_comparing_says_the_same() {
-        for width in [1, 63, 64, 65, 256, 300] {
-            let rows: Vec<Vector> = (0..5).map(|seed| vector(seed, width)).collect();
+        for (width, count) in [(1, 5), (2, 16), (63, 33), (64, 17), (65, 1), (256, 40), (301, 15)] {
+            let rows: Vec<Vector> = (0..count).map(|seed| vector(seed, width)).collect();
             let mut vectors = Vectors::with_room(width, rows.len());
             rows.iter().for_each(|row| vectors.push(Some(row)));
             vectors.push(None);
-            for count in 0..=9 {
-                let texts: Vec<Vector> = (0..count).map(|seed| vector(100 + seed, width)).collect();
+            for asked in 0..=9 {
+                let texts: Vec<Vector> = (0..asked).map(|seed| vector(100 + seed, width)).collect();
                 let sought: Vec<Sought> = texts.iter().map(|text| Sought::of(Some(text))).collect();
-                let mut out = vec![vec![7.0; 8]; texts.len()];
+                let mut out = vec![vec![7.0; vectors.len() + 2]; texts.len()];
                 vectors.compare(&sought, &mut out);
                 let mut plainly = vec![vec![0.0; vectors.len()]; texts.len()];
                 let columns = sought.iter().zip(&mut plainly);
                 let mut columns: Vec<Column<'_>> = columns.map(|(text, out)| Column { text, out }).collect();
                 vectors.pass(&mut columns);
                 for (plainly, out) in plainly.iter().zip(&out) {
-                    assert_eq!(plainly[..], out[..6], "{count} texts of width {width}");
+                    assert_eq!(plainly[..], out[..vectors.len()], "{asked} texts of width {width}");
                 }
                 for (text, out) in texts.iter().zip(&out) {
                     let expected = |row: &Vector| {
@@ -185,8 +169,8 @@ mod tests {
                         sum as f32 * (text.factor * row.factor)
                     };
                     let expected: Vec<f32> = rows.iter().map(expected).collect();
-                    assert_eq!(out[..5], expected, "{count} texts of width {width}");
-                    assert_eq!(out[5..], [0.0, 7.0, 7.0], "no other place is touched");
+                    assert_eq!(out[..rows.len()], expected, "{asked} texts of width {width}");
+                    assert_eq!(out[rows.len()..], [0.0, 7.0, 7.0], "no other place is touched");
                 }
             }
         }

@@ -19,9 +19,11 @@ pub(super) fn guesses(index: &Index, view: &View, word: &str, stems: &Stems) -> 
         return longer;
     }
     for at in 3..word.len().saturating_sub(2) {
-        let parts = [stems.of(&word[..at]), stems.of(&word[at..])];
-        if parts.iter().all(|part| index.has(view, part)) {
-            return parts.map(|part| part.into_owned()).to_vec();
+        let known = |part: &'_ str| Some(stems.of(part).into_owned()).filter(|stem| index.has(view, stem));
+        if let Some(first) = known(&word[..at])
+            && let Some(second) = known(&word[at..])
+        {
+            return vec![first, second];
         }
     }
     // A word of the language that no tool has is spelled right: nothing else was meant.
@@ -34,10 +36,12 @@ pub(super) fn guesses(index: &Index, view: &View, word: &str, stems: &Stems) -> 
 fn spelled_right(index: &Index, view: &View, stem: &str) -> Vec<String> {
     let most = if stem.len() < 8 { 1 } else { 2 };
     let Some(first) = stem.get(..1) else { return Vec::new() };
-    let near = index
-        .vocabulary
-        .beginning(first)
-        .filter(|word| word.len().abs_diff(stem.len()) <= most && word.is_ascii());
+    let letters = letters(stem);
+    let near = index.vocabulary.beginning(first).filter(|word| {
+        let is_as_long = word.len().abs_diff(stem.len()) <= most && word.is_ascii();
+        // A letter that is changed for another takes one away and brings one.
+        is_as_long && (letters ^ self::letters(word)).count_ones() as usize <= 2 * most
+    });
     let mut rows = Rows::default();
     let mut found: Vec<(usize, &str)> = near
         .map(|word| (rows.distance(stem.as_bytes(), word.as_bytes()), word))
@@ -51,6 +55,11 @@ fn spelled_right(index: &Index, view: &View, stem: &str) -> Vec<String> {
         .take(MAX_GUESSES)
         .map(|(_, word)| word.to_owned())
         .collect()
+}
+
+/// Which letters a word has, as bits; a few others share them.
+fn letters(word: &str) -> u32 {
+    word.bytes().fold(0, |letters, byte| letters | 1 << (byte & 31))
 }
 
 /// Room for comparing words letter by letter, used again for the next pair.
@@ -85,7 +94,7 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use super::Rows;
+    use super::{Rows, letters};
 
     #[test]
     fn distances_count_swaps_as_one() {
@@ -98,6 +107,7 @@ mod tests {
         ];
         for (a, b, expected) in cases {
             assert_eq!(Rows::default().distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
+            assert!((letters(a) ^ letters(b)).count_ones() as usize <= 2 * expected, "{a} {b}");
         }
     }
 }

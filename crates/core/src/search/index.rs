@@ -78,7 +78,7 @@ pub struct Index {
     pub(super) vocabulary: Texts,
     /// The postings of all parts in the order of `words`: those of one word lie together.
     postings: Vec<Posting>,
-    /// The vectors of all parts, copied together: a search goes through every one of them.
+    /// The vectors of all parts, laid side by side: a search goes through every one of them.
     pub(super) vectors: Vectors,
     pub(super) neighbours: Neighbours,
     /// The names of all servers and tools.
@@ -100,7 +100,7 @@ impl Index {
         let (vocabulary, unique) = unique(&words, &parts);
         let shelves = shelves(&words);
         let mut vectors = Vectors::with_room(WIDTH, bases.last().copied().unwrap_or_default());
-        parts.iter().for_each(|part| vectors.extend(&part.vectors));
+        parts.iter().flat_map(|part| &part.vectors).for_each(|vector| vectors.push(vector.as_ref()));
         let names = servers.iter().map(|server| server.entry.name.as_str());
         let named = names::Known::of(names.zip(parts.iter().map(|part| &part.spellings)));
         let mut index = Self {

@@ -227,7 +227,7 @@ impl Group {
                 let mut named = 0;
                 for posting in index.postings(entry).iter().filter(|posting| view.has(posting.tool())) {
                     named += u32::from(posting.fields() & 0b11 != 0);
-                    let worth = rarity * posting.count / (posting.count + WEIGHTS.k1);
+                    let worth = rarity * posting.worth;
                     let before = std::mem::replace(&mut best[posting.tool()], worth);
                     if worth <= before {
                         best[posting.tool()] = before;
@@ -295,7 +295,7 @@ impl Scores {
                 }
                 named += u32::from(posting.fields() & 0b11 != 0);
                 fields[place] |= posting.fields();
-                let worth = rarity * posting.count / (posting.count + WEIGHTS.k1);
+                let worth = rarity * posting.worth;
                 if in_whole {
                     whole[place] += worth;
                 }

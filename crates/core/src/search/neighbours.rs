@@ -2,7 +2,7 @@
 
 use super::comparison::{Sought, Vectors};
 use super::index::{Entry, Index, View};
-use super::meaning::{WIDTH, meaning_of_word};
+use super::meaning::{Vector, WIDTH, meaning_of_word};
 use super::weights::WEIGHTS;
 use crate::name_map::NameMap;
 use std::cmp::Reverse;
@@ -59,40 +59,31 @@ impl Neighbours {
             words.sort_by_cached_key(|entry| Reverse(having(entry).len()));
             words.truncate(MAX_WORDS);
         }
-        let read = |words: &[Entry]| {
-            let mut known = Self {
-                words: Vec::with_capacity(words.len()),
-                vectors: Vectors::with_room(WIDTH, words.len()),
-            };
-            for entry in words {
+        let read = |words: &[Entry]| -> Vec<(Entry, Vector)> {
+            let meaning = |entry: &Entry| {
                 let written = having(entry).iter().map(|entry| index.written(entry));
                 let meaning = written.min_by_key(|word| (word.len(), *word)).and_then(meaning_of_word);
-                if let Some(meaning) = meaning {
-                    known.words.push(*entry);
-                    known.vectors.push(Some(&meaning));
-                }
-            }
-            known
+                meaning.map(|meaning| (*entry, meaning))
+            };
+            words.iter().filter_map(meaning).collect()
         };
         let (first, second) =
             words.split_at(if words.len() < WORTH_A_THREAD { words.len() } else { words.len() / 2 });
-        let mut known = std::thread::scope(|scope| {
+        let (first, second) = std::thread::scope(|scope| {
             let builder = std::thread::Builder::new().name("search-index".into());
             let other =
                 (!second.is_empty()).then(|| builder.spawn_scoped(scope, || read(second)).ok()).flatten();
-            let mut known = read(first);
+            let first = read(first);
             // A thread that cannot be had leaves its work to this one.
-            known.append(other.and_then(|other| other.join().ok()).unwrap_or_else(|| read(second)));
-            known
+            (first, other.and_then(|other| other.join().ok()).unwrap_or_else(|| read(second)))
         });
-        known.words.shrink_to_fit();
-        known.vectors.shrink_to_fit();
+        let count = first.len() + second.len();
+        let mut known = Self { words: Vec::with_capacity(count), vectors: Vectors::with_room(WIDTH, count) };
+        for (entry, meaning) in first.into_iter().chain(second) {
+            known.words.push(entry);
+            known.vectors.push(Some(&meaning));
+        }
         known
-    }
-
-    fn append(&mut self, mut others: Self) {
-        self.words.append(&mut others.words);
-        self.vectors.append(others.vectors);
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! It is made once for each part of a catalog. Parts that a new snapshot shares with the last are not read again.
 
-use super::comparison::Vectors;
 use super::fields::{Field, each_text};
 use super::meaning::{Reader, Vector, WIDTH};
 use super::names::Spellings;
@@ -22,13 +21,14 @@ const MAX_MEANT: usize = 2_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Posting {
     place: u32,
-    pub(super) count: f32,
+    /// From 0 to 1: a word that is said again and again counts no more than so much.
+    pub(super) worth: f32,
 }
 
 impl Posting {
     /// The same tool among all of an index, of which its part's first is at `base`.
     pub(super) fn based(self, base: u32) -> Self {
-        Self { place: self.place + (base << 8), count: self.count }
+        Self { place: self.place + (base << 8), worth: self.worth }
     }
 
     /// The tool, as a place in its part or in the index.
@@ -108,7 +108,8 @@ pub struct Part {
     /// Where the postings of each stem begin, and where the last end.
     starts: Vec<u32>,
     postings: Vec<Posting>,
-    pub(super) vectors: Vectors,
+    /// What each tool means.
+    pub(super) vectors: Vec<Option<Vector>>,
     /// The tools' names, letters and digits alone.
     pub(super) names: Texts,
     pub(super) spellings: Spellings,
@@ -157,7 +158,7 @@ struct Lengths([u32; FIELDS]);
 impl Analyst {
     /// Reads the tools of one server.
     pub(super) fn read(&mut self, server: &ServerCatalog) -> Part {
-        let mut part = Part { vectors: Vectors::with_room(WIDTH, server.tools.len()), ..Part::default() };
+        let mut part = Part { vectors: Vec::with_capacity(server.tools.len()), ..Part::default() };
         let about = about(server);
         let name = server.entry.name.as_str();
         let mut shared = Lengths::default();
@@ -174,7 +175,7 @@ impl Analyst {
             self.found.extend_from_slice(&shared_words);
             let mut lengths = shared;
             let vector = self.tool(server, tool, &mut lengths);
-            part.vectors.push(vector.as_ref());
+            part.vectors.push(vector);
             part.names.push(&compact(&tool.name));
             self.count(place, &lengths, &mut all);
         }
@@ -263,9 +264,10 @@ impl Analyst {
         }
         self.found.sort_unstable();
         for same in self.found.chunk_by(|a, b| a.0 == b.0) {
-            let count = same.iter().map(|(_, field)| worth[usize::from(*field)]).sum();
+            let count: f32 = same.iter().map(|(_, field)| worth[usize::from(*field)]).sum();
+            let worth = count / (count + WEIGHTS.k1);
             let fields = same.iter().fold(0, |fields, (_, field)| fields | 1_u32 << field);
-            all.push((same[0].0, Posting { place: place << 8 | fields, count }));
+            all.push((same[0].0, Posting { place: place << 8 | fields, worth }));
         }
     }
 

@@ -36,7 +36,7 @@ impl Vocabulary {
             let row = lines.len();
             lines.push(u32::try_from(at).unwrap_or(u32::MAX));
             at += line.len() + 1;
-            let mut slot = hash(line.as_bytes());
+            let mut slot = Hash::of(line.as_bytes()).slot();
             while slots[slot] != FREE {
                 slot = (slot + 1) % SLOTS;
             }
@@ -48,14 +48,14 @@ impl Vocabulary {
     }
 
     fn line(&self, row: u16) -> &'static [u8] {
-        let start = self.lines.get(usize::from(row)).map_or(0, |at| *at as usize);
-        let rest = VOCABULARY.as_bytes().get(start..).unwrap_or_default();
-        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        &rest[..end]
+        let row = usize::from(row);
+        let start = self.lines.get(row).map_or(0, |at| *at as usize);
+        let end = self.lines.get(row + 1).map_or(VOCABULARY.len(), |at| *at as usize - 1);
+        VOCABULARY.as_bytes().get(start..end).unwrap_or_default()
     }
 
-    fn find(&self, piece: &[u8]) -> Option<u16> {
-        let mut slot = hash(piece);
+    fn find(&self, piece: &[u8], hash: Hash) -> Option<u16> {
+        let mut slot = hash.slot();
         loop {
             match self.slots[slot] {
                 FREE => return None,
@@ -67,7 +67,7 @@ impl Vocabulary {
 
     /// Whether a lower-case word is one piece.
     pub(super) fn has(&self, word: &str) -> bool {
-        self.find(word.as_bytes()).is_some()
+        self.find(word.as_bytes(), Hash::of(word.as_bytes())).is_some()
     }
 
     /// The rows of a lower-case word. A word that cannot be put together has none.
@@ -77,20 +77,26 @@ impl Vocabulary {
             return;
         }
         let mut spelled = [b'#'; MAX_PIECE + 2];
+        let mut hashes = [Hash::NOTHING; MAX_PIECE];
         let mut start = 0;
         while start < word.len() {
             let rest = &word.as_bytes()[start..];
             let mut length = rest.len().min(MAX_PIECE);
+            spelled[2..2 + length].copy_from_slice(&rest[..length]);
+            let from = if start == 0 { 2 } else { 0 };
+            let mut hash = Hash::of(&spelled[from..2]);
+            for (kept, byte) in hashes.iter_mut().zip(&rest[..length]) {
+                hash = hash.with(*byte);
+                *kept = hash;
+            }
             let found = loop {
                 if length == 0 {
                     break None;
                 }
-                if word.is_char_boundary(start + length) {
-                    spelled[2..2 + length].copy_from_slice(&rest[..length]);
-                    let from = if start == 0 { 2 } else { 0 };
-                    if let Some(row) = self.find(&spelled[from..2 + length]) {
-                        break Some(row);
-                    }
+                if word.is_char_boundary(start + length)
+                    && let Some(row) = self.find(&spelled[from..2 + length], hashes[length - 1])
+                {
+                    break Some(row);
                 }
                 length -= 1;
             };
@@ -103,12 +109,25 @@ impl Vocabulary {
     }
 }
 
-fn hash(piece: &[u8]) -> usize {
-    // FNV-1a, folded: short keys, and never under anybody else's control.
-    let hash = piece.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    usize::try_from((hash ^ (hash >> 32)) & (SLOTS as u64 - 1)).unwrap_or(0)
+/// FNV-1a, folded: short keys, and never under anybody else's control. That of a beginning is on the way to that of
+/// the whole.
+#[derive(Clone, Copy)]
+struct Hash(u64);
+
+impl Hash {
+    const NOTHING: Self = Self(0xcbf2_9ce4_8422_2325);
+
+    fn of(piece: &[u8]) -> Self {
+        piece.iter().fold(Self::NOTHING, |hash, byte| hash.with(*byte))
+    }
+
+    fn with(self, byte: u8) -> Self {
+        Self((self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
+    fn slot(self) -> usize {
+        usize::try_from((self.0 ^ (self.0 >> 32)) & (SLOTS as u64 - 1)).unwrap_or(0)
+    }
 }
 
 /// Calls `visit` with each word and mark of a text, as the vocabulary spells them.

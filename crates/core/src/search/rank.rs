@@ -114,8 +114,9 @@ impl Index {
         let Some(whole) = words.texts.first_mut() else { return };
         let lift = largest(whole) * WEIGHTS.server;
         for (bounds, fit) in self.bases.windows(2).zip(&words.servers) {
-            for score in whole[bounds[0]..bounds[1]].iter_mut().filter(|score| **score > 0.0) {
-                *score += lift * fit;
+            let lift = lift * fit; // Here, so that the compiler makes it a loop over vectors.
+            for score in &mut whole[bounds[0]..bounds[1]] {
+                *score += if *score > 0.0 { lift } else { 0.0 };
             }
         }
     }
@@ -147,10 +148,13 @@ impl Index {
             (None, true) => least_of_best(&tally.scores, limit, |place| view.has(place)),
             _ => 0.0,
         };
-        let mut found: Vec<Candidate> = (0..self.len())
-            .filter(|place| tally.scores[*place] >= least && view.has(*place) && fits(*place))
-            .map(|place| (tally.naming(place), tally.scores[place], place))
-            .collect();
+        let mut found: Vec<Candidate> = Vec::new();
+        each_of_least(&tally.scores, least, |place, score| {
+            if view.has(place) && fits(place) {
+                found.push((tally.naming(place), score, place));
+            }
+            least
+        });
         let order = |a: &Candidate, b: &Candidate| {
             let by_score = (b.0, b.1).partial_cmp(&(a.0, a.1)).unwrap_or(Ordering::Equal);
             by_score.then_with(|| self.name(a.2).cmp(&self.name(b.2)))
@@ -181,15 +185,33 @@ impl Index {
 /// The least of the `count` largest scores that count, or 0 where there are no more.
 fn least_of_best(scores: &[f32], count: usize, counts: impl Fn(usize) -> bool) -> f32 {
     let mut best = vec![0_f32; count]; // The largest first.
-    let mut least = 0.0;
-    for (place, score) in scores.iter().enumerate() {
-        if *score > least && counts(place) {
-            best.pop();
-            best.insert(best.partition_point(|better| better >= score), *score);
-            least = best.last().copied().unwrap_or_default();
+    each_of_least(scores, 0.0, |place, score| {
+        let least = best.last().copied().unwrap_or_default();
+        if score <= least || !counts(place) {
+            return least;
+        }
+        best.pop();
+        best.insert(best.partition_point(|better| *better >= score), score);
+        best.last().copied().unwrap_or_default()
+    });
+    best.last().copied().unwrap_or_default()
+}
+
+/// So many scores are passed over at once.
+const PASSED_OVER: usize = 64;
+
+/// Visits the places of scores that are no less than `least`, which each visit sets anew. Most scores are less.
+fn each_of_least(scores: &[f32], mut least: f32, mut visit: impl FnMut(usize, f32) -> f32) {
+    for (chunk, from) in scores.chunks(PASSED_OVER).zip((0..).step_by(PASSED_OVER)) {
+        if largest(chunk) < least {
+            continue;
+        }
+        for (score, place) in chunk.iter().zip(from..) {
+            if *score >= least {
+                least = visit(place, *score);
+            }
         }
     }
-    least
 }
 
 /// How like tools are to one text.

@@ -28,6 +28,9 @@ pub(super) fn is_stop(word: &str) -> bool {
     word.len() < 2 || STOP.binary_search(&word).is_ok()
 }
 
+/// The last letters of all endings that a stem is without. What ends in another is its own stem.
+const ENDINGS: &[u8] = b"cdegilmnrsty";
+
 /// Brings words to their stem.
 pub(super) struct Stems(Stemmer);
 
@@ -40,7 +43,8 @@ impl Default for Stems {
 impl Stems {
     /// The stem of a lower-case word.
     pub(super) fn of<'a>(&self, word: &'a str) -> Cow<'a, str> {
-        if word.len() > 3 && word.is_ascii() { self.0.stem(word) } else { Cow::Borrowed(word) }
+        let may_end = word.bytes().last().is_some_and(|last| ENDINGS.contains(&last));
+        if word.len() > 3 && may_end && word.is_ascii() { self.0.stem(word) } else { Cow::Borrowed(word) }
     }
 }
 
@@ -73,7 +77,7 @@ pub(super) fn compact(text: &str) -> String {
 /// What a run of text without spaces tells: of an address or a path its host's name or its kind of file, else the whole.
 pub(super) fn telling(chunk: &str) -> &str {
     // Neither an address nor a path is written without one of these.
-    if !chunk.bytes().any(|byte| matches!(byte, b'/' | b'\\' | b'@')) {
+    if memchr::memchr3(b'/', b'\\', b'@', chunk.as_bytes()).is_none() {
         return chunk;
     }
     let bare =
@@ -144,6 +148,13 @@ impl<V: FnMut(&str)> Splitter<'_, V> {
 
     /// A name of several parts is each of them, and the whole: `GitHub` is also `github`, and `s3` only that.
     fn ascii(&mut self, run: &str) {
+        // Most runs are plain words, which are as they are.
+        if run.bytes().fold(true, |all, byte| all & byte.is_ascii_lowercase()) {
+            if run.len() <= MAX_WORD {
+                (self.visit)(run);
+            }
+            return;
+        }
         let mut parts = 0;
         for part in humps(run) {
             parts += 1;
@@ -263,6 +274,24 @@ mod tests {
     fn stop_words_are_in_order() {
         assert!(STOP.is_sorted());
         assert!(is_stop("the") && is_stop("x") && !is_stop("delete"));
+    }
+
+    #[test]
+    fn what_has_no_ending_is_its_own_stem() {
+        let stemmer = Stemmer::create(Algorithm::English);
+        let others = (b'a'..=b'z').chain(b'0'..=b'9').filter(|byte| !ENDINGS.contains(byte));
+        let beginnings = ["retr", "happy", "operat", "national", "willing", "dying", "agree", "yes", "ski"];
+        for last in others {
+            for beginning in beginnings {
+                let word = format!("{beginning}{}", char::from(last));
+                assert_eq!(stemmer.stem(&word), word);
+            }
+        }
+        for word in include_str!("table/vocab.txt").lines().filter(|word| word.is_ascii()) {
+            let expected = if word.len() > 3 { stemmer.stem(word) } else { Cow::Borrowed(word) };
+            let is_word = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+            assert!(!is_word || Stems::default().of(word) == expected, "{word}");
+        }
     }
 
     #[test]
