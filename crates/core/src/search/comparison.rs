@@ -44,8 +44,8 @@ impl Vectors {
         }
         let block = self.numbers.len() - pairs;
         let numbers = vector.map_or(&[][..], |vector| &vector.bytes);
-        for (Pairs(lanes), pair) in self.numbers[block..].iter_mut().zip(numbers.chunks(2)) {
-            lanes[lane] = [pair[0], pair.get(1).copied().unwrap_or_default()];
+        for (Pairs(lanes), pair) in self.numbers[block..].iter_mut().zip(pairs_of(numbers)) {
+            lanes[lane] = pair;
         }
         self.factors.push(vector.map_or(0.0, |vector| vector.factor));
     }
@@ -88,6 +88,11 @@ impl Vectors {
     }
 }
 
+/// The last is filled up with zero.
+fn pairs_of(numbers: &[i8]) -> impl Iterator<Item = [i8; 2]> {
+    numbers.chunks(2).map(|pair| [pair[0], pair.get(1).copied().unwrap_or_default()])
+}
+
 /// A text that vectors are compared with, made ready for a loop over many of them.
 pub(super) struct Sought {
     width: usize,
@@ -98,10 +103,10 @@ pub(super) struct Sought {
 impl Sought {
     /// A text that means nothing is like nothing.
     pub(super) fn of(vector: Option<&Vector>) -> Self {
-        let pair = |pair: &[i8]| [pair[0], pair.get(1).copied().unwrap_or_default()].map(i16::from);
+        let numbers = vector.map_or(&[][..], |vector| &vector.bytes);
         Self {
-            width: vector.map_or(0, Vector::width),
-            numbers: vector.map(|vector| vector.bytes.chunks(2).map(pair).collect()).unwrap_or_default(),
+            width: numbers.len(),
+            numbers: pairs_of(numbers).map(|pair| pair.map(i16::from)).collect(),
             factor: vector.map_or(0.0, |vector| vector.factor),
         }
     }
