@@ -19,7 +19,7 @@ pub(super) fn guesses(index: &Index, view: &View, word: &str, stems: &Stems) -> 
         return longer;
     }
     for at in 3..word.len().saturating_sub(2) {
-        let known = |part: &'_ str| Some(stems.of(part).into_owned()).filter(|stem| index.has(view, stem));
+        let known = |part: &str| Some(stems.of(part).into_owned()).filter(|stem| index.has(view, stem));
         if let Some(first) = known(&word[..at])
             && let Some(second) = known(&word[at..])
         {

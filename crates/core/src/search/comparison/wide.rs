@@ -14,6 +14,11 @@ pub(super) fn pass(vectors: &Vectors, columns: &mut [Column<'_>]) -> bool {
         Simd::vectorize(simd, Pass { vectors, columns, registers: Widest(simd) });
         return true;
     }
+    narrower(vectors, columns)
+}
+
+/// The pass for processors that lack the widest registers.
+pub(super) fn narrower(vectors: &Vectors, columns: &mut [Column<'_>]) -> bool {
     let wide = |simd| Simd::vectorize(simd, Pass { vectors, columns, registers: Wide(simd) });
     V3::try_new().map(wide).is_some()
 }
