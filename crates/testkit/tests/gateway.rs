@@ -70,6 +70,8 @@ mod limits;
 mod lossless;
 #[path = "gateway/manifests.rs"]
 mod manifests;
+#[path = "gateway/missed.rs"]
+mod missed;
 #[path = "gateway/openapi.rs"]
 mod openapi;
 #[path = "gateway/outward.rs"]

@@ -14,6 +14,7 @@ mod handshake;
 pub mod http;
 pub mod legacy_sse;
 pub mod link;
+mod listening;
 pub mod llm;
 pub mod oauth;
 pub mod open;

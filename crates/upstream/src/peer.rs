@@ -86,6 +86,8 @@ impl fmt::Debug for PeerAnswer {
 pub enum Notice {
     /// A list changed: the notification's method.
     ListChanged(String),
+    /// Changes may have been missed: nobody heard for a while.
+    Missed,
     /// A resource changed: the notification's parameters.
     ResourceUpdated(RawJson),
     /// The connection is gone.
@@ -117,6 +119,9 @@ pub trait Peer: Send + Sync + fmt::Debug {
 
     /// Opens what carries the server's notices, where the transport has a channel of its own for it.
     fn listen(&self) {}
+
+    /// Waits a moment for that, before the server's lists are read.
+    async fn listening(&self) {}
 
     /// Ends the connection; for a child process, ends its whole tree.
     async fn close(&self);

@@ -7,6 +7,7 @@
 use crate::connection::{ASKABLE, Connection, SharedConnection};
 use crate::error::UpstreamError;
 use crate::http::Credential;
+use crate::listening;
 use crate::oauth::Authorizer;
 use crate::open::{OpenRequest, Surroundings};
 use crate::peer::Notice;
@@ -131,6 +132,11 @@ impl Pool {
         let connection = Arc::new(self.open(hint, everything_askable(), self.notices.clone()).await?);
         self.primary.store(Some(connection.clone()));
         Ok(connection)
+    }
+
+    /// Has the server tell of changes on the gateway's own connection.
+    pub(crate) async fn hear_changes(&self, primary: &SharedConnection) {
+        listening::hear_changes(primary, &self.notices).await;
     }
 
     async fn open(
@@ -280,6 +286,8 @@ async fn watch(pool: Weak<Pool>, connection: Weak<Connection>, key: Key, mut inb
                 *pool.informant.lock().unwrap_or_else(PoisonError::into_inner) = connection.clone();
                 let _ = pool.notices.try_send(Notice::ListChanged(method));
             }
+            // The gateway's own connection hears of changes, too; this one only says that it is back.
+            Notice::Missed => {}
             other => drop(pool.notices.try_send(other)),
         }
     }

@@ -4,7 +4,6 @@ use crate::backoff::Backoff;
 use crate::connection::SharedConnection;
 use crate::error::{Stage, UpstreamError};
 use crate::http::Credential;
-use crate::link::CallLink;
 use crate::open::Surroundings;
 use crate::peer::Notice;
 use crate::pool::{IdleLimits, Pool};
@@ -319,7 +318,6 @@ impl Keeper {
                 let since = Instant::now();
                 self.publish(discovery, connection.era).await;
                 self.set(ServerState::Connected);
-                follow_changes(&connection);
                 let next = self.watch(&connection).await;
                 self.pool.close().await;
                 if since.elapsed() >= STABLE {
@@ -393,7 +391,7 @@ impl Keeper {
                         return self.failed(&UpstreamError::Unreachable { server: self.entry.name.to_string(), reason });
                     }
                     Some(Notice::ResourceUpdated(params)) => self.resource_updated(params),
-                    Some(Notice::ListChanged(_)) => {
+                    Some(Notice::ListChanged(_) | Notice::Missed) => {
                         if let Some(end) = self.storm(connection).await {
                             return end;
                         }
@@ -425,7 +423,7 @@ impl Keeper {
         while Instant::now() < deadline {
             match tokio::time::timeout(QUIET, self.noticed.recv()).await {
                 Err(_) => break,
-                Ok(Some(Notice::ListChanged(_))) => {}
+                Ok(Some(Notice::ListChanged(_) | Notice::Missed)) => {}
                 Ok(Some(Notice::ResourceUpdated(params))) => self.resource_updated(params),
                 Ok(Some(Notice::Closed(reason))) => {
                     let server = self.entry.name.to_string();
@@ -459,43 +457,13 @@ async fn open_and_list(
 ) -> Result<(SharedConnection, Discovery), UpstreamError> {
     let _slot = context.slots.acquire().await;
     let connection = pool.open_primary(hint).await?;
+    pool.hear_changes(&connection).await;
     match tokio::time::timeout(patience, connection.discover()).await {
         Ok(discovery) => Ok((connection.clone(), discovery.map_err(UpstreamError::at_start)?)),
         Err(_) => {
             let server = connection.server.clone();
             Err(UpstreamError::StartTimeout { server, stage: Stage::Listing, after: patience })
         }
-    }
-}
-
-/// Asks the server to tell of changes, in the way of its era.
-fn follow_changes(connection: &SharedConnection) {
-    match connection.era {
-        Era::Legacy => connection.peer.listen(),
-        Era::Modern if connection.tells_of_changes() => {
-            let weak = Arc::downgrade(connection);
-            tokio::spawn(async move {
-                let mut backoff = Backoff::default();
-                while let Some(connection) = weak.upgrade() {
-                    let wanted = RawJson::trusted(
-                        &br#"{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#[..],
-                    );
-                    let client = ClientFacts::default();
-                    let ask = crate::connection::Ask::plain(
-                        "subscriptions/listen",
-                        vec![("notifications", wanted)],
-                        &client,
-                    );
-                    let ended = connection.ask(ask, &CallLink::silent()).await;
-                    drop(connection);
-                    if let Ok(crate::peer::PeerAnswer::Whole(Err(_))) = ended {
-                        return; // Refused: it will not change its mind.
-                    }
-                    tokio::time::sleep(backoff.next_pause()).await;
-                }
-            });
-        }
-        Era::Modern => {}
     }
 }
 

@@ -11,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -74,6 +75,8 @@ struct State {
     answer: Mutex<Answer>,
     seen: Mutex<Vec<Seen>>,
     streams: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
+    /// How long a stream takes to open.
+    opens_after: Mutex<Duration>,
 }
 
 /// A server inside the test. It ends with the test's runtime.
@@ -109,6 +112,7 @@ impl Upstream {
             answer: Mutex::new(Answer::result(r#"{"content":[]}"#)),
             seen: Mutex::default(),
             streams: Mutex::default(),
+            opens_after: Mutex::default(),
         });
         tokio::spawn(serve(listener, state.clone()));
         Self { url, state }
@@ -152,6 +156,16 @@ impl Upstream {
         !streams.is_empty()
     }
 
+    /// Takes so long to open a stream from now on.
+    pub fn opens_after(&self, delay: Duration) {
+        *lock(&self.state.opens_after) = delay;
+    }
+
+    /// Ends the streams of all who listen.
+    pub fn hang_up(&self) {
+        lock(&self.state.streams).clear();
+    }
+
     /// Sends a notification to all who listen.
     pub fn announce(&self, method: &str) {
         let message = json!({ "jsonrpc": "2.0", "method": method });
@@ -182,7 +196,10 @@ async fn respond(state: &State, request: Request<Incoming>) -> Response<Body> {
         return response;
     }
     match *request.method() {
-        Method::GET if state.era == Era::Legacy => events(state, None),
+        Method::GET if state.era == Era::Legacy => {
+            opening(state).await;
+            events(state, None)
+        }
         Method::POST => {
             let headers = request.headers().iter();
             let headers: String = headers
@@ -192,6 +209,9 @@ async fn respond(state: &State, request: Request<Incoming>) -> Response<Body> {
             let body = String::from_utf8(body.to_vec()).expect("requests are UTF-8");
             let head: Head = serde_json::from_str(&body).expect("requests are JSON-RPC");
             lock(&state.seen).push(Seen { method: head.method.clone(), body, headers });
+            if head.method == "subscriptions/listen" {
+                opening(state).await;
+            }
             match &head.id {
                 Some(id) => answer(state, &head.method, id),
                 None => plain(StatusCode::ACCEPTED),
@@ -200,6 +220,11 @@ async fn respond(state: &State, request: Request<Incoming>) -> Response<Body> {
         Method::DELETE => plain(StatusCode::OK),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED),
     }
+}
+
+async fn opening(state: &State) {
+    let delay = *lock(&state.opens_after);
+    tokio::time::sleep(delay).await;
 }
 
 fn answer(state: &State, method: &str, id: &Value) -> Response<Body> {

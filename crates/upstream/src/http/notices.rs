@@ -1,28 +1,32 @@
 //! The stream of a legacy server's own messages: notices, and questions that name no call.
 
 use super::answer::Reader;
-use super::peer::{HttpPeer, OwnStream};
+use super::peer::HttpPeer;
+use crate::listening::Returns;
+use crate::peer::Notice;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use tokio::time::Instant;
 use toolbooth_wire::Message;
-
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Follows the stream, coming back when it breaks, until the peer is gone or has no such stream.
 pub(super) async fn follow(peer: Weak<HttpPeer>) {
-    let mut pause = FIRST_PAUSE;
+    let (mut returns, mut returning) = (Returns::default(), false);
     let mut last_id: Option<String> = None;
     loop {
         let Some(peer) = peer.upgrade().filter(|peer| !peer.closed.load(Ordering::Relaxed)) else { return };
-        let opened = peer.open_stream(last_id.as_deref()).await;
-        peer.own_stream.send_replace(OwnStream::Settled);
-        if let Ok((head, body)) = opened {
+        let asked = peer.open_stream(last_id.as_deref()).await;
+        let late = peer.own_stream.settle();
+        let mut opened = None;
+        if let Ok((head, body)) = asked {
             if !head.status.is_success() {
                 return; // 405: the server has nothing to say of its own.
             }
-            pause = FIRST_PAUSE;
+            opened = Some(Instant::now());
+            // With the id of the last event a server knows where to go on.
+            if late || (returning && last_id.is_none()) {
+                let _ = peer.parts.notices.try_send(Notice::Missed);
+            }
             let mut reader = Reader::new(&head, body, peer.parts.body_limit, peer.parts.server.clone());
             let weak = Arc::downgrade(&peer);
             drop(peer);
@@ -38,8 +42,8 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
         } else {
             drop(peer);
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(returns.pause(opened)).await;
+        returning = true;
     }
 }
 

@@ -10,6 +10,7 @@ use crate::boxed::boxed;
 use crate::duplex::Answering;
 use crate::error::{HTML_PAGE, Sent, UpstreamError};
 use crate::link::CallLink;
+use crate::listening::Listening;
 use crate::oauth::Next;
 use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
 use crate::process::preview;
@@ -22,7 +23,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::METHOD_NOT_FOUND;
 use toolbooth_wire::envelope::{write_error, write_notification, write_result};
@@ -81,20 +82,9 @@ pub struct HttpPeer {
     pub(super) closed: AtomicBool,
     host: HeaderValue,
     /// The stream of a legacy server's own messages.
-    pub(super) own_stream: watch::Sender<OwnStream>,
+    pub(super) own_stream: Listening,
     /// The calls under way whose clients may be asked something.
     askable: Mutex<Vec<(u64, CallLink)>>,
-}
-
-/// How far the stream of a server's own messages is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OwnStream {
-    /// Nobody wanted it.
-    Unwanted,
-    /// Asked for; the server has not said anything to that.
-    Opening,
-    /// Open, or refused.
-    Settled,
 }
 
 /// A call whose client may be asked, for as long as it is under way.
@@ -121,7 +111,7 @@ impl HttpPeer {
             agreed: ArcSwap::from_pointee(agreed),
             closed: AtomicBool::new(false),
             host,
-            own_stream: watch::Sender::new(OwnStream::Unwanted),
+            own_stream: Listening::default(),
             askable: Mutex::default(),
         })
     }
@@ -281,11 +271,7 @@ impl HttpPeer {
     /// Prepares for questions that come on the server's own stream: servers built on common SDKs put them there,
     /// and lose them when it is not open yet.
     async fn expect_questions(&self, id: u64, link: &CallLink) -> Askable<'_> {
-        if *self.own_stream.borrow() == OwnStream::Opening {
-            let mut stream = self.own_stream.subscribe();
-            let settled = stream.wait_for(|stream| *stream != OwnStream::Opening);
-            let _ = tokio::time::timeout(STREAM_PATIENCE, settled).await;
-        }
+        self.own_stream.settled(STREAM_PATIENCE).await;
         self.askable().push((id, link.clone()));
         Askable { peer: self, id }
     }
@@ -437,9 +423,13 @@ impl Peer for Arc<HttpPeer> {
 
     fn listen(&self) {
         if self.agreed.load().era == Era::Legacy {
-            self.own_stream.send_replace(OwnStream::Opening);
+            self.own_stream.begin();
             tokio::spawn(super::notices::follow(Arc::downgrade(self)));
         }
+    }
+
+    async fn listening(&self) {
+        self.own_stream.before_reading().await;
     }
 
     async fn close(&self) {
