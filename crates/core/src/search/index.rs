@@ -190,14 +190,16 @@ const MAX_THREADS: usize = 4;
 
 /// Reads all servers, large catalogs on several threads.
 fn read(servers: &[Arc<ServerCatalog>]) -> Vec<Arc<Part>> {
-    let unread = servers.iter().filter(|server| !server.is_read());
-    let tools: usize = unread.map(|server| server.tools.len()).sum();
+    let mut unread: Vec<_> = servers.iter().filter(|server| !server.is_read()).collect();
+    // The largest first: a thread that came to it last would be waited for.
+    unread.sort_by_key(|server| std::cmp::Reverse(server.tools.len()));
+    let tools: usize = unread.iter().map(|server| server.tools.len()).sum();
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = processors.min(MAX_THREADS).min(tools / WORTH_A_THREAD);
     let next = AtomicUsize::new(0);
     let work = || {
         let mut analyst = Analyst::default();
-        while let Some(server) = servers.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(server) = unread.get(next.fetch_add(1, Ordering::Relaxed)) {
             server.reading(|server| analyst.read(server));
         }
     };

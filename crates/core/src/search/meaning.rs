@@ -2,10 +2,10 @@
 //! point the same way.
 
 use super::pieces::{Vocabulary, each_token};
+use super::recurring::{Recurring, each_run};
 use super::values::{Said, each_passage, is_value};
 use super::weights::WEIGHTS;
 use super::words::telling;
-use crate::name_map::NameMap;
 
 static TABLE: &[u8] = include_bytes!("table/table.i8");
 static SCALES: &[u8] = include_bytes!("table/scale.f32");
@@ -62,43 +62,37 @@ impl pulp::WithSimd for Rounding<'_> {
     }
 }
 
-/// Adds up what the pieces of texts mean. Words that came before are remembered.
+/// Adds up what the pieces of texts mean. Runs of text that came before are remembered.
 #[derive(Default)]
 pub(super) struct Reader {
-    known: NameMap<Box<str>, (u32, u32)>,
-    rows: Vec<u16>,
+    runs: Recurring<u16>,
 }
 
 impl Reader {
     /// Adds the pieces of a text, each counted `weight` times.
     pub(super) fn add(&mut self, sum: &mut [f32; WIDTH], text: &str, weight: f32) {
-        self.add_where(sum, text, weight, |_| true);
-    }
-
-    /// Adds the pieces of those words of a text that count.
-    fn add_where(&mut self, sum: &mut [f32; WIDTH], text: &str, weight: f32, counts: impl Fn(&str) -> bool) {
         let vocabulary = Vocabulary::get();
         let mut left = MAX_PIECES;
-        each_token(text, &mut |token: &str| {
-            if left == 0 || !counts(token) {
-                return;
-            }
-            let (from, to) = match self.known.get(token) {
-                Some(known) => *known,
-                None => {
-                    let from = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
-                    vocabulary.rows(token, &mut self.rows);
-                    let to = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
-                    self.known.insert(token.into(), (from, to));
-                    (from, to)
-                }
-            };
-            for row in self.rows.get(from as usize..to as usize).unwrap_or_default() {
-                left = left.saturating_sub(1);
+        each_run(text, &mut |run| {
+            let rows =
+                self.runs.of(run, |rows| each_token(run, &mut |token: &str| vocabulary.rows(token, rows)));
+            for row in rows.iter().take(left) {
                 add_row(sum, usize::from(*row), weight);
             }
+            left = left.saturating_sub(rows.len());
         });
     }
+}
+
+/// Adds the pieces of those words of a text that count.
+fn add_where(sum: &mut [f32; WIDTH], text: &str, weight: f32, counts: impl Fn(&str) -> bool) {
+    let mut rows = Vec::new();
+    each_token(text, &mut |token: &str| {
+        if rows.len() < MAX_PIECES && counts(token) {
+            Vocabulary::get().rows(token, &mut rows);
+        }
+    });
+    rows.iter().for_each(|row| add_row(sum, usize::from(*row), weight));
 }
 
 fn add_row(sum: &mut [f32; WIDTH], row: usize, weight: f32) {
@@ -133,7 +127,6 @@ const OF_EVERY_TOOL: &[&str] = &["tool", "tools", "server", "servers", "mcp"];
 
 /// What a request means. "A tool for", "server:" and the like say nothing, nor do values, unless nothing else is said.
 pub(super) fn meaning(request: &str) -> Option<Vector> {
-    let mut reader = Reader::default();
     let mut sum = [0_f32; WIDTH];
     let counts = |word: &str| !OF_EVERY_TOOL.contains(&word) && !is_value(word);
     each_passage(request, &mut |said, passage| {
@@ -142,11 +135,11 @@ pub(super) fn meaning(request: &str) -> Option<Vector> {
             Said::InQuotes => WEIGHTS.quoted_meaning,
         };
         for chunk in passage.split_whitespace() {
-            reader.add_where(&mut sum, telling(chunk), weight, counts);
+            add_where(&mut sum, telling(chunk), weight, counts);
         }
     });
     Vector::of(&sum).or_else(|| {
-        reader.add(&mut sum, request, 1.0);
+        add_where(&mut sum, request, 1.0, |_| true);
         Vector::of(&sum)
     })
 }

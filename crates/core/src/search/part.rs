@@ -3,12 +3,13 @@
 //! It is made once for each part of a catalog. Parts that a new snapshot shares with the last are not read again.
 
 use super::fields::{Field, each_text};
+use super::lexicon::{Known, Lexicon};
 use super::meaning::{Reader, Vector, WIDTH};
 use super::names::Spellings;
+use super::recurring::{Recurring, each_run};
 use super::weights::{FIELDS, WEIGHTS};
-use super::words::{Stems, compact, each_word, is_stop, spelled_out};
+use super::words::{compact, each_word, spelled_out};
 use crate::catalog::{ServerCatalog, Tool};
-use crate::name_map::NameMap;
 
 /// No tool is read further than this many words.
 const MAX_WORDS: usize = 4_000;
@@ -131,24 +132,31 @@ impl Part {
 /// Reads tools. What it has learned of words serves all parts of one snapshot.
 #[derive(Default)]
 pub(super) struct Analyst {
-    stems: Stems,
-    /// Words as they are written, and their stems; stop words have none.
-    known: NameMap<Box<str>, Option<Known>>,
-    ids: NameMap<Box<str>, u32>,
-    texts: Vec<Box<str>>,
-    /// Words as they are written.
-    forms: Vec<Box<str>>,
+    lexicon: Lexicon,
+    /// The words of runs of text.
+    runs: Recurring<Known>,
     /// By stem, the shortest word of the part that is being read.
     shortest: Vec<Option<u32>>,
     reader: Reader,
-    found: Vec<(u32, u8)>,
+    found: Vec<Found>,
 }
 
-/// A word that was read before: its stem and itself, as places in the analyst's lists.
-#[derive(Clone, Copy)]
-struct Known {
-    stem: u32,
-    form: u32,
+/// A stem in a field of a tool, as one number: they are put in order by stem and field.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Found(u64);
+
+impl Found {
+    fn of(stem: u32, field: Field) -> Self {
+        Self(u64::from(stem) << 8 | field as u64)
+    }
+
+    fn stem(self) -> u32 {
+        (self.0 >> 8) as u32
+    }
+
+    fn field(self) -> usize {
+        (self.0 & 0xff) as usize
+    }
 }
 
 /// The words of one tool so far, by field.
@@ -208,50 +216,21 @@ impl Analyst {
     }
 
     fn words(&mut self, field: Field, text: &str, lengths: &mut Lengths) {
+        let Self { runs, lexicon, shortest, found, .. } = self;
         let length = &mut lengths.0[field.index()];
-        each_word(text, &mut |word: &str| {
-            if self.found.len() >= MAX_WORDS {
-                return;
-            }
-            let known = match self.known.get(word) {
-                Some(known) => *known,
-                None => self.learn(word),
-            };
-            if let Some(known) = known {
+        each_run(text, &mut |run| {
+            let words = runs.of(run, |words| each_word(run, &mut |word| words.extend(lexicon.word(word))));
+            for Known { stem, form } in words.iter().take(MAX_WORDS.saturating_sub(found.len())) {
                 *length += 1;
-                self.found.push((known.stem, field as u8));
-                self.keep_shortest(known);
+                found.push(Found::of(*stem, field));
+                let place = *stem as usize;
+                if shortest.len() <= place {
+                    shortest.resize(place + 1, None);
+                }
+                let kept = shortest[place].map_or(*form, |kept| lexicon.shorter(kept, *form));
+                shortest[place] = Some(kept);
             }
         });
-    }
-
-    /// Remembers a word; a stop word is none.
-    fn learn(&mut self, word: &str) -> Option<Known> {
-        let Self { stems, ids, texts, forms, .. } = self;
-        let count = |list: &[Box<str>]| u32::try_from(list.len()).unwrap_or(u32::MAX);
-        let known = (!is_stop(word)).then(|| {
-            let (stem, form) = (stems.of(word), count(forms));
-            forms.push(word.into());
-            let stem = *ids.entry(Box::from(&*stem)).or_insert_with(|| {
-                texts.push(Box::from(&*stem));
-                count(texts) - 1
-            });
-            Known { stem, form }
-        });
-        self.known.insert(word.into(), known);
-        known
-    }
-
-    fn keep_shortest(&mut self, Known { stem, form }: Known) {
-        let place = stem as usize;
-        if self.shortest.len() <= place {
-            self.shortest.resize(place + 1, None);
-        }
-        let order = |form: u32| (self.forms[form as usize].len(), &self.forms[form as usize]);
-        match self.shortest[place] {
-            Some(kept) if kept == form || order(kept) <= order(form) => {}
-            _ => self.shortest[place] = Some(form),
-        }
     }
 
     /// Turns the words of one tool into postings.
@@ -263,26 +242,26 @@ impl Analyst {
             *worth = WEIGHTS.fields[field] / (1.0 - b + b * relative);
         }
         self.found.sort_unstable();
-        for same in self.found.chunk_by(|a, b| a.0 == b.0) {
-            let count: f32 = same.iter().map(|(_, field)| worth[usize::from(*field)]).sum();
+        for same in self.found.chunk_by(|a, b| a.stem() == b.stem()) {
+            let count: f32 = same.iter().map(|found| worth[found.field()]).sum();
             let worth = count / (count + WEIGHTS.k1);
-            let fields = same.iter().fold(0, |fields, (_, field)| fields | 1_u32 << field);
-            all.push((same[0].0, Posting { place: place << 8 | fields, worth }));
+            let fields = same.iter().fold(0, |fields, found| fields | 1_u32 << found.field());
+            all.push((same[0].stem(), Posting { place: place << 8 | fields, worth }));
         }
     }
 
     /// Puts postings in the order of their words.
     fn arrange(&self, mut all: Vec<(u32, Posting)>, part: &mut Part) {
-        all.sort_unstable_by_key(|(word, posting)| (*word, posting.place));
+        all.sort_unstable_by_key(|(word, posting)| u64::from(*word) << 32 | u64::from(posting.place));
         let mut groups: Vec<&[(u32, Posting)]> = all.chunk_by(|a, b| a.0 == b.0).collect();
-        let text = |group: &[(u32, Posting)]| &*self.texts[group[0].0 as usize];
+        let text = |group: &[(u32, Posting)]| self.lexicon.stem(group[0].0);
         groups.sort_unstable_by(|a, b| text(a).cmp(text(b)));
         part.postings.reserve_exact(all.len());
         part.starts.reserve_exact(groups.len() + 1);
         for group in groups {
             part.words.push(text(group));
             let shortest = self.shortest.get(group[0].0 as usize).copied().flatten();
-            part.written.push(shortest.map_or(text(group), |form| &self.forms[form as usize]));
+            part.written.push(shortest.map_or(text(group), |form| self.lexicon.form(form)));
             part.starts.push(u32::try_from(part.postings.len()).unwrap_or(u32::MAX));
             part.postings.extend(group.iter().map(|(_, posting)| *posting));
         }
