@@ -103,7 +103,7 @@ impl Surroundings {
                     env: clean_environment(&self.host_environment, &self.allowed_environment, env),
                     reaper: self.reaper.clone(),
                 };
-                self.start(request, launch)
+                self.start(request, launch).await
             }
             Transport::Own | Transport::Virtual => Err(UpstreamError::NotConnected {
                 server: entry.name.to_string(),
@@ -194,7 +194,7 @@ impl Surroundings {
         }
     }
 
-    fn start(&self, request: &OpenRequest<'_>, launch: Launch) -> Result<Opened, UpstreamError> {
+    async fn start(&self, request: &OpenRequest<'_>, launch: Launch) -> Result<Opened, UpstreamError> {
         let peer = stdio::open(StdioParts {
             server: request.entry.name.to_string(),
             launch,
@@ -202,7 +202,8 @@ impl Surroundings {
             notices: request.notices.clone(),
             roots: self.roots.clone(),
             line_limit: self.answer_limit,
-        })?;
+        })
+        .await?;
         Ok(Opened { peer: Box::new(peer), linked: Linked::No })
     }
 }

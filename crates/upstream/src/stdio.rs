@@ -36,10 +36,10 @@ pub struct StdioParts {
 }
 
 /// Starts the process and speaks to it.
-pub fn open(parts: StdioParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
+pub async fn open(parts: StdioParts) -> Result<Arc<DuplexPeer>, UpstreamError> {
     let StdioParts { server, launch, stderr, notices, roots, line_limit } = parts;
-    let mut process =
-        launch.spawn().map_err(|error| UpstreamError::NotStarted(Box::new(Problem::of(&error))))?;
+    let begun = launch.begin().await;
+    let mut process = begun.map_err(|error| UpstreamError::NotStarted(Box::new(Problem::of(&error))))?;
     let (Some(stdin), Some(stdout), Some(complaints)) =
         (process.stdin.take(), process.stdout.take(), process.stderr.take())
     else {

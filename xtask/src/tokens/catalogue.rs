@@ -15,6 +15,8 @@ use toolbooth_core::weigh;
 
 /// The longest file that is read.
 const MAX_FILE: u64 = 64 << 20;
+/// How deep folders in folders are looked into.
+const MAX_DEPTH: usize = 3;
 
 /// What some servers listed.
 pub struct Catalogue {
@@ -39,11 +41,10 @@ impl Catalogue {
     pub fn read(argument: &str) -> Result<Self> {
         let folder = Path::new(argument);
         let (name, mut files) = if folder.is_dir() {
-            let entries =
-                std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-            let is_json = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
             let name = folder.file_name().map_or(argument.into(), |name| name.to_string_lossy().into_owned());
-            (name, entries.into_iter().filter(is_json).collect())
+            let mut files = Vec::new();
+            gather(folder, MAX_DEPTH, &mut files)?;
+            (name, files)
         } else {
             let files: Vec<PathBuf> = argument.split(',').map(PathBuf::from).collect();
             let stems = files.iter().filter_map(|file| file.file_stem()).map(|stem| stem.to_string_lossy());
@@ -111,6 +112,21 @@ impl Figures {
 /// What so many percent of sorted figures do not exceed.
 pub fn percentile(sorted: &[u32], percent: usize) -> u32 {
     sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0)
+}
+
+/// Adds the JSON files in a folder, and in the folders in it.
+fn gather(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            if depth > 0 {
+                gather(&path, depth - 1, files)?;
+            }
+        } else if path.extension().is_some_and(|ending| ending == "json") {
+            files.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// The tools in a file, with their servers: a list, an object with one, the whole answer of a server; or lines of

@@ -7,6 +7,7 @@ use super::running::Process;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::{env, io};
+use tokio::sync::Semaphore;
 use toolbooth_core::secret::SecretText;
 
 /// A server process that is to be started.
@@ -45,6 +46,9 @@ impl Reaper {
     }
 }
 
+/// So many processes are started at once. More would only wait for each other inside the system.
+static STARTING: Semaphore = Semaphore::const_new(2);
+
 /// A launch whose command was found and whose values can be passed to a process.
 pub(super) struct Checked {
     /// The command as it was written, for faults.
@@ -61,6 +65,25 @@ pub(super) struct Checked {
 }
 
 impl Launch {
+    /// Starts the process on a thread of its own: the system takes milliseconds to fork, and calls must not wait
+    /// for it. Whoever no longer waits for the process ends it.
+    pub async fn begin(self) -> Result<Process, LaunchError> {
+        let command = self.command.shown().to_owned();
+        let refused = |source| LaunchError::Refused { command, source };
+        let turn = match STARTING.acquire().await {
+            Ok(turn) => turn,
+            Err(closed) => return Err(refused(io::Error::other(closed))),
+        };
+        let start = move || {
+            let _turn = turn;
+            self.spawn()
+        };
+        match tokio::task::spawn_blocking(start).await {
+            Ok(started) => started,
+            Err(lost) => Err(refused(io::Error::other(lost))),
+        }
+    }
+
     /// Starts the process; must be called within a tokio runtime.
     pub fn spawn(self) -> Result<Process, LaunchError> {
         platform::start(self.check()?)
