@@ -16,7 +16,7 @@ use toolbooth_core::json::RawJson;
 use toolbooth_wire::Era;
 
 /// How long the first reading of the lists waits for the server to say that it tells of changes.
-pub(crate) const HEAD_START: Duration = Duration::from_millis(100);
+const HEAD_START: Duration = Duration::from_millis(100);
 /// A stream that lasted as long was worth coming back to soon.
 const WORTHWHILE: Duration = Duration::from_secs(5);
 
