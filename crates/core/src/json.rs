@@ -317,6 +317,20 @@ impl ObjectWriter {
         self
     }
 
+    /// Writes one member with a list of such values.
+    pub fn list(&mut self, key: &str, values: &[RawJson]) -> &mut Self {
+        self.key(key);
+        self.out.push(b'[');
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            self.out.extend_from_slice(value.as_bytes());
+        }
+        self.out.push(b']');
+        self
+    }
+
     /// Writes one member with a string for value.
     pub fn text(&mut self, key: &str, value: &str) -> &mut Self {
         self.key(key);

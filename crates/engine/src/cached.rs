@@ -31,11 +31,11 @@ pub fn write<'a>(discovery: &Discovery, suffixed: impl Iterator<Item = &'a str>)
         ("templates", &discovery.templates),
     ];
     for (key, list) in lists {
-        writer.raw(key, &array(list));
+        writer.list(key, list);
     }
     let suffixed: Vec<RawJson> = suffixed.map(RawJson::from_value).collect();
     if !suffixed.is_empty() {
-        writer.raw("suffixed", &array(&suffixed));
+        writer.list("suffixed", &suffixed);
     }
     writer.finish()
 }
@@ -57,20 +57,6 @@ pub fn read(text: &RawJson) -> Option<Kept> {
         templates: list("templates")?,
     };
     Some(Kept { discovery, suffixed })
-}
-
-fn array(list: &[RawJson]) -> RawJson {
-    let size: usize = list.iter().map(|value| value.as_bytes().len() + 1).sum();
-    let mut out = bytes::BytesMut::with_capacity(size + 2);
-    out.extend_from_slice(b"[");
-    for (index, value) in list.iter().enumerate() {
-        if index > 0 {
-            out.extend_from_slice(b",");
-        }
-        out.extend_from_slice(value.as_bytes());
-    }
-    out.extend_from_slice(b"]");
-    RawJson::trusted(out)
 }
 
 #[cfg(test)]

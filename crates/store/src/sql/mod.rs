@@ -2,21 +2,12 @@
 
 pub(crate) mod audit;
 pub(crate) mod consents;
+pub(crate) mod discoveries;
 pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod held;
 pub(crate) mod letters;
 pub(crate) mod tokens;
-
-pub(crate) const SAVE_DISCOVERY: &str = "\
-    INSERT INTO discoveries (server, entry_hash, era, saved_at_ms, payload) VALUES ($1, $2, $3, $4, $5) \
-    ON CONFLICT (server) DO UPDATE SET entry_hash = excluded.entry_hash, era = excluded.era, \
-    saved_at_ms = excluded.saved_at_ms, payload = excluded.payload";
-
-pub(crate) const DISCOVERIES: &str =
-    "SELECT server, entry_hash, era, saved_at_ms, payload FROM discoveries ORDER BY server";
-
-pub(crate) const FORGET_DISCOVERY: &str = "DELETE FROM discoveries WHERE server = $1";
 
 pub(crate) const WRITE_INTENT: &str = "\
     INSERT INTO calls (call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect) \

@@ -3,7 +3,7 @@
 use super::audit::Ledger;
 use super::held::Sweep;
 use super::writer::PURGE_CHUNK;
-use super::{consents, files, health, held, letters, plans, rows, tokens};
+use super::{consents, discoveries, files, health, held, letters, plans, rows, tokens};
 use crate::health::HealthRow;
 use crate::held::{Contest, Step};
 use crate::letters::LetterContest;
@@ -150,6 +150,8 @@ pub(super) async fn write(
             return Ok(Ok(Effect::default()));
         }
         Change::PurgeAudit { retention, now_ms } => return ledger.purge(connection, retention, now_ms).await,
+        Change::SaveDiscovery(record) => return discoveries::save(connection, record).await,
+        Change::ForgetDiscovery(server) => return discoveries::forget(connection, server).await,
         Change::Intent(intent) => return write_intent(connection, intent).await,
         Change::Outcome(outcome) => return write_outcome(connection, outcome).await,
         Change::Secret { name, candidate } => return add_secret(connection, name, candidate).await,
@@ -186,13 +188,6 @@ pub(super) async fn write(
         }
         Change::EndGrants { until_ms } => sqlx::query(sql::files::END_GRANTS).bind(until_ms),
         Change::ForgetPins(server) => sqlx::query(sql::consents::FORGET_PINS).bind(String::from(server)),
-        Change::SaveDiscovery(record) => sqlx::query(sql::SAVE_DISCOVERY)
-            .bind(String::from(record.server))
-            .bind(record.entry_hash)
-            .bind(record.era)
-            .bind(record.saved_at_ms)
-            .bind(Vec::from(record.payload)),
-        Change::ForgetDiscovery(server) => sqlx::query(sql::FORGET_DISCOVERY).bind(String::from(server)),
         Change::CloseInterrupted { at_ms } => sqlx::query(sql::CLOSE_INTERRUPTED).bind(at_ms),
         Change::Nonce { nonce, expires_at_ms } => sqlx::query(sql::USE_NONCE).bind(nonce).bind(expires_at_ms),
         Change::Purge { statement, bound } => sqlx::query(statement).bind(bound).bind(PURGE_CHUNK as i64),

@@ -17,7 +17,7 @@ use tracing::warn;
 const APPLICATION_ID: i64 = 0x5442_7468;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Every schema since the first; a new one is a line here and a file beside the others.
-const MIGRATIONS: [(i64, &str, &str); 8] = [
+const MIGRATIONS: [(i64, &str, &str); 9] = [
     (1, "first", include_str!("../../migrations/sqlite/0001_first.sql")),
     (2, "tokens", include_str!("../../migrations/sqlite/0002_tokens.sql")),
     (3, "held", include_str!("../../migrations/sqlite/0003_held.sql")),
@@ -26,6 +26,7 @@ const MIGRATIONS: [(i64, &str, &str); 8] = [
     (6, "letters", include_str!("../../migrations/sqlite/0006_letters.sql")),
     (7, "health", include_str!("../../migrations/sqlite/0007_health.sql")),
     (8, "quality", include_str!("../../migrations/sqlite/0008_quality.sql")),
+    (9, "pieces", include_str!("../../migrations/sqlite/0009_pieces.sql")),
 ];
 
 /// A database file that this process has claimed.

@@ -3,6 +3,7 @@
 mod audit;
 mod changes;
 mod consents;
+mod discoveries;
 mod file;
 mod files;
 mod health;
@@ -101,7 +102,10 @@ impl Store for SqliteStore {
     }
 
     async fn discoveries(&self) -> Result<Vec<DiscoveryRecord>, StoreError> {
-        self.all(sqlx::query(sql::DISCOVERIES), rows::discovery).await
+        let mut reader = self.readers.take().await?;
+        let found = discoveries::all(reader.connection()).await.map_err(|error| self.file.fault(&error))?;
+        reader.give_back();
+        Ok(found)
     }
 
     async fn forget_discovery(&self, server: &ServerName) -> Result<(), StoreError> {

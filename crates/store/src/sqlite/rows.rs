@@ -1,6 +1,6 @@
 //! Rows to records.
 
-use crate::records::{CallRow, DiscoveryRecord, Intent, Outcome};
+use crate::records::{CallRow, Intent, Outcome};
 use crate::{StoreError, Trouble};
 use sqlx::Row;
 use sqlx::error::BoxDynError;
@@ -35,17 +35,6 @@ pub(super) fn words<T: FromStr<Err: Into<BoxDynError>>>(
 ) -> Result<Option<T>, BoxDynError> {
     let word = row.try_get::<Option<&str>, _>(column)?;
     word.map(str::parse).transpose().map_err(Into::into)
-}
-
-/// A row of `discoveries`.
-pub(super) fn discovery(row: &SqliteRow) -> Result<DiscoveryRecord, BoxDynError> {
-    Ok(DiscoveryRecord {
-        server: row.try_get::<&str, _>("server")?.parse()?,
-        entry_hash: row.try_get("entry_hash")?,
-        era: row.try_get("era")?,
-        saved_at_ms: row.try_get("saved_at_ms")?,
-        payload: row.try_get::<Vec<u8>, _>("payload")?.into(),
-    })
 }
 
 /// A row of `calls`.

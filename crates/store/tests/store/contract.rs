@@ -17,7 +17,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use toolbooth_core::fault::Fault;
 use toolbooth_store::{
-    AuditRetention, CallRow, NonceUse, OutcomeKind, Retention, Store, StoreError, StoreUrl, open_with,
+    AuditRetention, CallRow, DiscoveryRecord, NonceUse, OutcomeKind, Retention, Store, StoreError, StoreUrl,
+    open_with,
 };
 
 pub type Shared = Arc<dyn Store>;
@@ -52,6 +53,7 @@ macro_rules! contract {
 
 contract! {
     discoveries_are_replaced_listed_and_forgotten
+    long_discoveries_are_kept_whole
     an_intent_is_open_until_its_outcome
     the_same_intent_again_is_fine_another_is_a_conflict
     the_first_known_outcome_stands
@@ -118,6 +120,26 @@ contract! {
 
 pub fn code<T: std::fmt::Debug>(result: Result<T, StoreError>) -> &'static str {
     result.expect_err("a refusal").code()
+}
+
+/// Lists of any length, around the sizes at which a store may cut them: whole, and nothing of what stood there before.
+async fn long_discoveries_are_kept_whole(store: Shared) {
+    let long = |name: &str, length: usize| DiscoveryRecord {
+        payload: (0..length).map(|at| (at % 251) as u8).collect(),
+        ..discovery(name, "")
+    };
+    store.save_discovery(discovery("a", "short")).await.expect("saved");
+    store.save_discovery(long("c", 200_000)).await.expect("saved");
+    for length in [1 << 20, 65_535, 65_536, 65_537, 131_072, 131_073, 3, 5 << 20, 0] {
+        store.save_discovery(long("b", length)).await.expect("saved");
+        let kept = store.discoveries().await.expect("listed");
+        assert!(kept == [discovery("a", "short"), long("b", length), long("c", 200_000)], "{length} bytes");
+    }
+    store.save_discovery(long("b", 1 << 20)).await.expect("saved");
+    store.forget_discovery(&server("b")).await.expect("forgotten");
+    store.save_discovery(discovery("b", "anew")).await.expect("saved");
+    let kept = store.discoveries().await.expect("listed");
+    assert!(kept == [discovery("a", "short"), discovery("b", "anew"), long("c", 200_000)]);
 }
 
 async fn discoveries_are_replaced_listed_and_forgotten(store: Shared) {
