@@ -1,5 +1,7 @@
 //! `cargo xtask`: the tasks of this repository, in the language of this repository.
 
+#![forbid(unsafe_code)]
+
 mod bench;
 mod conformance;
 mod interop;

@@ -3,6 +3,8 @@
 //!
 //! Nothing is started here, and nothing of the process is read except through [`Sources`].
 
+#![forbid(unsafe_code)]
+
 mod changes;
 mod checks;
 mod dialect;

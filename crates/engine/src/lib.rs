@@ -2,6 +2,8 @@
 //!
 //! Start reading at [`call`]. Knows neither axum nor clap.
 
+#![forbid(unsafe_code)]
+
 mod accounts;
 pub mod answer;
 mod cached;

@@ -3,6 +3,8 @@
 //! A door establishes who calls, reads what they ask, and writes down what the engine answers. It
 //! touches neither store nor servers except through the engine.
 
+#![forbid(unsafe_code)]
+
 mod alarm;
 pub mod body;
 pub mod guard;

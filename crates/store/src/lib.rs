@@ -4,6 +4,8 @@
 //! stops waiting earlier learns nothing about its write. Times come in as parameters, in
 //! milliseconds since 1970: no backend reads a clock.
 
+#![forbid(unsafe_code)]
+
 mod audit;
 pub mod blobs;
 mod error;

@@ -1,5 +1,7 @@
 //! Fake servers of every temper, for tests only; nothing here ships.
 
+#![forbid(unsafe_code)]
+
 pub mod chat;
 pub mod encoder;
 pub mod fixture;

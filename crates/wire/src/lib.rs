@@ -3,6 +3,8 @@
 //! *Modern* is 2026-07-28 (stateless, metadata on every request); *legacy* is everything before it
 //! (`initialize`, sessions). This crate knows no callers, no policies and no catalog.
 
+#![forbid(unsafe_code)]
+
 pub mod codes;
 pub mod envelope;
 pub mod era;

@@ -9,25 +9,40 @@ use super::meaning::Vector;
 /// registers, and nothing need be added up across lanes.
 const LANES: usize = 16;
 
-/// The next two numbers of each vector of a block.
+/// The next four numbers of each vector of a block.
 #[derive(Debug, Clone, Copy)]
-#[repr(align(32))]
-struct Pairs([[i8; 2]; LANES]);
+#[repr(align(64))]
+struct Fours([[i8; 4]; LANES]);
 
 /// Vectors of the same width.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     width: usize,
     /// Block after block; the last is filled up with zeros.
-    numbers: Vec<Pairs>,
+    numbers: Vec<Fours>,
+    /// By block, the sum of each vector's numbers.
+    totals: Vec<[i32; LANES]>,
     factors: Vec<f32>,
+}
+
+/// Some vectors: as many as there are lanes, or what is left.
+#[derive(Clone, Copy)]
+struct Block<'a> {
+    fours: &'a [Fours],
+    totals: &'a [i32; LANES],
+    factors: &'a [f32],
 }
 
 impl Vectors {
     /// None yet, with room for `count`.
     pub(super) fn with_room(width: usize, count: usize) -> Self {
-        let pairs = width.div_ceil(2) * count.div_ceil(LANES);
-        Self { width, numbers: Vec::with_capacity(pairs), factors: Vec::with_capacity(count) }
+        let blocks = count.div_ceil(LANES);
+        Self {
+            width,
+            numbers: Vec::with_capacity(width.div_ceil(4) * blocks),
+            totals: Vec::with_capacity(blocks),
+            factors: Vec::with_capacity(count),
+        }
     }
 
     /// How many there are.
@@ -38,14 +53,18 @@ impl Vectors {
     /// Adds one; what has no direction or another width is like nothing.
     pub(super) fn push(&mut self, vector: Option<&Vector>) {
         let vector = vector.filter(|vector| vector.width() == self.width);
-        let (pairs, lane) = (self.width.div_ceil(2), self.len() % LANES);
+        let (fours, lane) = (self.width.div_ceil(4), self.len() % LANES);
         if lane == 0 {
-            self.numbers.resize(self.numbers.len() + pairs, Pairs([[0; 2]; LANES]));
+            self.numbers.resize(self.numbers.len() + fours, Fours([[0; 4]; LANES]));
+            self.totals.push([0; LANES]);
         }
-        let block = self.numbers.len() - pairs;
+        let block = self.numbers.len() - fours;
         let numbers = vector.map_or(&[][..], |vector| &vector.bytes);
-        for (Pairs(lanes), pair) in self.numbers[block..].iter_mut().zip(pairs_of(numbers)) {
-            lanes[lane] = pair;
+        for (Fours(lanes), four) in self.numbers[block..].iter_mut().zip(fours_of(numbers)) {
+            lanes[lane] = four;
+        }
+        if let Some(totals) = self.totals.last_mut() {
+            totals[lane] = numbers.iter().map(|number| i32::from(*number)).sum();
         }
         self.factors.push(vector.map_or(0.0, |vector| vector.factor));
     }
@@ -65,40 +84,48 @@ impl Vectors {
         self.pass(&mut columns);
     }
 
-    /// The vectors block by block, and their factors.
+    /// The vectors block by block.
     #[inline(always)]
-    fn blocks(&self) -> impl Iterator<Item = (&[Pairs], &[f32])> {
-        self.numbers.chunks_exact(self.width.div_ceil(2).max(1)).zip(self.factors.chunks(LANES))
+    fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+        let fours = self.numbers.chunks_exact(self.width.div_ceil(4).max(1));
+        let blocks = fours.zip(&self.totals).zip(self.factors.chunks(LANES));
+        blocks.map(|((fours, totals), factors)| Block { fours, totals, factors })
     }
 
     /// The pass as every processor can make it.
     fn pass(&self, columns: &mut [Column<'_>]) {
-        for (block, (pairs, factors)) in self.blocks().enumerate() {
+        for (at, block) in self.blocks().enumerate() {
             for column in &mut *columns {
                 let mut sums = [0; LANES];
-                for (Pairs(lanes), text) in pairs.iter().zip(&column.text.numbers) {
+                for (Fours(lanes), text) in block.fours.iter().zip(&column.text.numbers) {
                     let text = text.map(i32::from);
-                    for (sum, [first, second]) in sums.iter_mut().zip(lanes) {
-                        *sum += i32::from(*first) * text[0] + i32::from(*second) * text[1];
+                    for (sum, four) in sums.iter_mut().zip(lanes) {
+                        let [a, b, c, d] = four.map(i32::from);
+                        *sum += a * text[0] + b * text[1] + c * text[2] + d * text[3];
                     }
                 }
-                column.put(block, sums, factors);
+                column.put(at, sums, block.factors);
             }
         }
     }
 }
 
-/// Numbers by twos; the last is filled up with zero.
-fn pairs_of(numbers: &[i8]) -> impl Iterator<Item = [i8; 2]> {
-    numbers.chunks(2).map(|pair| [pair[0], pair.get(1).copied().unwrap_or_default()])
+/// Numbers by fours; the last is filled up with zeros.
+fn fours_of(numbers: &[i8]) -> impl Iterator<Item = [i8; 4]> {
+    numbers.chunks(4).map(|some| std::array::from_fn(|at| some.get(at).copied().unwrap_or_default()))
 }
 
 /// A text that vectors are compared with, made ready for a loop over many of them.
 pub(super) struct Sought {
     width: usize,
-    numbers: Vec<[i16; 2]>,
+    numbers: Vec<[i16; 4]>,
+    /// The same, each `RAISED` more.
+    raised: Vec<[u8; 4]>,
     factor: f32,
 }
+
+/// What makes every number of a vector one without a sign.
+const RAISED: u8 = 128;
 
 impl Sought {
     /// A text that means nothing is like nothing.
@@ -106,7 +133,10 @@ impl Sought {
         let numbers = vector.map_or(&[][..], |vector| &vector.bytes);
         Self {
             width: numbers.len(),
-            numbers: pairs_of(numbers).map(|pair| pair.map(i16::from)).collect(),
+            numbers: fours_of(numbers).map(|four| four.map(i16::from)).collect(),
+            raised: fours_of(numbers)
+                .map(|four| four.map(|n| n.cast_unsigned().wrapping_add(RAISED)))
+                .collect(),
             factor: vector.map_or(0.0, |vector| vector.factor),
         }
     }
@@ -160,15 +190,15 @@ mod tests {
                 let columns = sought.iter().zip(&mut plainly);
                 let mut columns: Vec<Column<'_>> = columns.map(|(text, out)| Column { text, out }).collect();
                 vectors.pass(&mut columns);
-                // Where the widest registers are, those of other processors would never be tried.
+                // Where the best instructions are, those of other processors would never be tried.
                 #[cfg(target_arch = "x86_64")]
-                {
-                    let mut narrower = vec![vec![0.0; vectors.len()]; texts.len()];
-                    let columns = sought.iter().zip(&mut narrower);
+                for pass in wide::PASSES {
+                    let mut other = vec![vec![0.0; vectors.len()]; texts.len()];
+                    let columns = sought.iter().zip(&mut other);
                     let mut columns: Vec<Column<'_>> =
                         columns.map(|(text, out)| Column { text, out }).collect();
-                    if wide::narrower(&vectors, &mut columns) {
-                        assert_eq!(plainly, narrower, "{asked} texts of width {width}");
+                    if pass(&vectors, &mut columns) {
+                        assert_eq!(plainly, other, "{asked} texts of width {width}");
                     }
                 }
                 for (plainly, out) in plainly.iter().zip(&out) {
