@@ -2,10 +2,10 @@
 //! point the same way.
 
 use super::pieces::{Vocabulary, each_token};
-use super::recurring::{Recurring, each_run};
+use super::recurring::{Lists, Run, Runs, each_run};
 use super::values::{Said, each_passage, is_value};
 use super::weights::WEIGHTS;
-use super::words::telling;
+use super::words::{spelled_out, telling};
 
 static TABLE: &[u8] = include_bytes!("table/table.i8");
 static SCALES: &[u8] = include_bytes!("table/scale.f32");
@@ -62,54 +62,121 @@ impl pulp::WithSimd for Rounding<'_> {
     }
 }
 
-/// Adds up what the pieces of texts mean. Runs of text that came before are remembered.
+/// Gathers the pieces of texts, and adds up what they mean. Runs of text that came before are remembered.
 #[derive(Default)]
-pub(super) struct Reader {
-    runs: Recurring<u16>,
+pub(super) struct Pieces {
+    /// The rows of runs of text.
+    rows: Lists<u16>,
+    /// Names as they are written, and their rows when they are spelled out.
+    names: Runs,
+    name_rows: Lists<u16>,
+    sum: Sum,
+    /// How many of the text are still read.
+    left: usize,
 }
 
-impl Reader {
-    /// Adds the pieces of a text, each counted `weight` times.
-    pub(super) fn add(&mut self, sum: &mut [f32; WIDTH], text: &str, weight: f32) {
-        let vocabulary = Vocabulary::get();
-        let mut left = MAX_PIECES;
-        each_run(text, &mut |run| {
-            let rows =
-                self.runs.of(run, |rows| each_token(run, &mut |token: &str| vocabulary.rows(token, rows)));
-            for row in rows.iter().take(left) {
-                add_row(sum, usize::from(*row), weight);
-            }
-            left = left.saturating_sub(rows.len());
-        });
+impl Pieces {
+    /// Begins anew.
+    pub(super) fn begin(&mut self) {
+        self.sum.clear();
+    }
+
+    /// Begins with a text of which the runs follow.
+    pub(super) fn begin_text(&mut self) {
+        self.left = MAX_PIECES;
+    }
+
+    /// Adds the pieces of a run of text, each counted `weight` times.
+    pub(super) fn add(&mut self, run: Option<Run>, text: &str, weight: f32) {
+        let rows = self.rows.of(run, |rows| each_row(text, rows));
+        rows.iter().take(self.left).for_each(|row| self.sum.add(*row, weight));
+        self.left = self.left.saturating_sub(rows.len());
+    }
+
+    /// Adds the pieces of a text.
+    pub(super) fn read(&mut self, runs: &mut Runs, text: &str, weight: f32) {
+        self.begin_text();
+        each_run(text, &mut |_, run| self.add(runs.get(run), run, weight));
+    }
+
+    /// Adds the pieces of a name, spelled out. The same few names come again and again.
+    pub(super) fn read_name(&mut self, name: &str, weight: f32) {
+        let rows = self.name_rows.of(self.names.get(name), |rows| each_row(&spelled_out(name), rows));
+        rows.iter().take(MAX_PIECES).for_each(|row| self.sum.add(*row, weight));
+    }
+
+    /// What was added up.
+    pub(super) fn vector(&mut self) -> Option<Vector> {
+        self.sum.vector()
+    }
+}
+
+fn each_row(text: &str, rows: &mut Vec<u16>) {
+    let vocabulary = Vocabulary::get();
+    each_token(text, &mut |token: &str| vocabulary.rows(token, rows));
+}
+
+/// How many rows are added at once: a sum is fetched and put away once for all of them.
+const AT_ONCE: usize = 256;
+
+/// A sum of rows of the table.
+struct Sum {
+    numbers: Box<[f32; WIDTH]>,
+    /// Those that are still to be added, each with its factor.
+    waiting: Vec<(u16, f32)>,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self { numbers: Box::new([0.0; WIDTH]), waiting: Vec::new() }
+    }
+}
+
+impl Sum {
+    fn clear(&mut self) {
+        self.numbers.fill(0.0);
+        self.waiting.clear();
+    }
+
+    fn add(&mut self, row: u16, weight: f32) {
+        let at = usize::from(row) * 4;
+        let Some(Ok(scale)) = SCALES.get(at..at + 4).map(<[u8; 4]>::try_from) else { return };
+        self.waiting.push((row, f32::from_le_bytes(scale) * weight));
+        if self.waiting.len() >= AT_ONCE {
+            self.add_up();
+        }
+    }
+
+    fn add_up(&mut self) {
+        pulp::Arch::new().dispatch(Adding { sum: &mut self.numbers, rows: &self.waiting });
+        self.waiting.clear();
+    }
+
+    fn vector(&mut self) -> Option<Vector> {
+        self.add_up();
+        Vector::of(&*self.numbers)
     }
 }
 
 /// Adds the pieces of those words of a text that count.
-fn add_where(sum: &mut [f32; WIDTH], text: &str, weight: f32, counts: impl Fn(&str) -> bool) {
+fn add_where(sum: &mut Sum, text: &str, weight: f32, counts: impl Fn(&str) -> bool) {
     let mut rows = Vec::new();
     each_token(text, &mut |token: &str| {
         if rows.len() < MAX_PIECES && counts(token) {
             Vocabulary::get().rows(token, &mut rows);
         }
     });
-    rows.iter().for_each(|row| add_row(sum, usize::from(*row), weight));
+    rows.iter().for_each(|row| sum.add(*row, weight));
 }
 
-fn add_row(sum: &mut [f32; WIDTH], row: usize, weight: f32) {
-    let (Some(bytes), Some(scale)) =
-        (TABLE.get(row * WIDTH..(row + 1) * WIDTH), SCALES.get(row * 4..row * 4 + 4))
-    else {
-        return;
-    };
-    let scale = f32::from_le_bytes([scale[0], scale[1], scale[2], scale[3]]) * weight;
-    pulp::Arch::new().dispatch(Adding { sum, bytes, scale });
-}
+/// So many numbers of a sum stay in the processor while rows are added to them.
+const BLOCK: usize = 64;
+const _: () = assert!(WIDTH.is_multiple_of(BLOCK));
 
-/// Adds a row of the table, likewise.
+/// Adds rows of the table, likewise.
 struct Adding<'a> {
     sum: &'a mut [f32; WIDTH],
-    bytes: &'a [u8],
-    scale: f32,
+    rows: &'a [(u16, f32)],
 }
 
 impl pulp::WithSimd for Adding<'_> {
@@ -117,8 +184,18 @@ impl pulp::WithSimd for Adding<'_> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        let Self { sum, bytes, scale } = self;
-        sum.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum += f32::from(*byte as i8) * scale);
+        for (block, from) in self.sum.as_chunks_mut::<BLOCK>().0.iter_mut().zip((0..).step_by(BLOCK)) {
+            let mut sum = *block;
+            for (row, scale) in self.rows {
+                let bytes =
+                    TABLE.get(usize::from(*row) * WIDTH + from..).and_then(<[u8]>::first_chunk::<BLOCK>);
+                let Some(bytes) = bytes else { continue };
+                for at in 0..BLOCK {
+                    sum[at] += f32::from(bytes[at] as i8) * scale;
+                }
+            }
+            *block = sum;
+        }
     }
 }
 
@@ -127,7 +204,7 @@ const OF_EVERY_TOOL: &[&str] = &["tool", "tools", "server", "servers", "mcp"];
 
 /// What a request means. "A tool for", "server:" and the like say nothing, nor do values, unless nothing else is said.
 pub(super) fn meaning(request: &str) -> Option<Vector> {
-    let mut sum = [0_f32; WIDTH];
+    let mut sum = Sum::default();
     let counts = |word: &str| !OF_EVERY_TOOL.contains(&word) && !is_value(word);
     each_passage(request, &mut |said, passage| {
         let weight = match said {
@@ -138,9 +215,9 @@ pub(super) fn meaning(request: &str) -> Option<Vector> {
             add_where(&mut sum, telling(chunk), weight, counts);
         }
     });
-    Vector::of(&sum).or_else(|| {
+    sum.vector().or_else(|| {
         add_where(&mut sum, request, 1.0, |_| true);
-        Vector::of(&sum)
+        sum.vector()
     })
 }
 
@@ -151,11 +228,11 @@ const MAX_WORD_PIECES: usize = 3;
 pub(super) fn meaning_of_word(word: &str) -> Option<Vector> {
     let mut rows = Vec::new();
     Vocabulary::get().rows(word, &mut rows);
-    let mut sum = [0_f32; WIDTH];
+    let mut sum = Sum::default();
     if rows.len() <= MAX_WORD_PIECES {
-        rows.iter().for_each(|row| add_row(&mut sum, usize::from(*row), 1.0));
+        rows.iter().for_each(|row| sum.add(*row, 1.0));
     }
-    Vector::of(&sum)
+    sum.vector()
 }
 
 #[cfg(test)]

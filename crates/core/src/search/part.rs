@@ -3,16 +3,16 @@
 //! It is made once for each part of a catalog. Parts that a new snapshot shares with the last are not read again.
 
 use super::fields::{Field, each_text};
+use super::gathering::Gathering;
 use super::lexicon::{Known, Lexicon};
-use super::meaning::{Reader, Vector, WIDTH};
+use super::meaning::{Pieces, Vector};
 use super::names::Spellings;
-use super::recurring::{Recurring, each_run};
-use super::weights::{FIELDS, WEIGHTS};
+use super::recurring::{Lists, Runs, each_run};
+use super::texts::Texts;
+use super::weights::WEIGHTS;
 use super::words::{compact, each_word, spelled_out};
 use crate::catalog::{ServerCatalog, Tool};
 
-/// No tool is read further than this many words.
-const MAX_WORDS: usize = 4_000;
 /// No more of what a server says of itself is read than this.
 const MAX_ABOUT: usize = 600;
 /// No more of a description goes into a tool's meaning than this.
@@ -27,6 +27,11 @@ pub(super) struct Posting {
 }
 
 impl Posting {
+    /// Of a tool of a part: its place, the fields as bits and how much the word counts.
+    pub(super) fn of(tool: u32, fields: u32, worth: f32) -> Self {
+        Self { place: tool << 8 | fields, worth }
+    }
+
     /// The same tool among all of an index, of which its part's first is at `base`.
     pub(super) fn based(self, base: u32) -> Self {
         Self { place: self.place + (base << 8), worth: self.worth }
@@ -43,72 +48,16 @@ impl Posting {
     }
 }
 
-/// Many short texts in one.
-#[derive(Debug, Default)]
-pub(super) struct Texts {
-    text: String,
-    ends: Vec<u32>,
-}
-
-impl Texts {
-    /// Adds a text.
-    pub(super) fn push(&mut self, text: &str) {
-        self.text.push_str(text);
-        self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
-    }
-
-    /// The text at a place.
-    pub(super) fn get(&self, place: usize) -> &str {
-        let start =
-            place.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);
-        let end = self.ends.get(place).map_or(start, |end| *end as usize);
-        self.text.get(start..end).unwrap_or_default()
-    }
-
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Of texts in order those that begin with one.
-    pub(super) fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
-        let (mut from, mut to) = (0, self.len());
-        while from < to {
-            let middle = from.midpoint(to);
-            if self.get(middle) < start {
-                from = middle + 1;
-            } else {
-                to = middle;
-            }
-        }
-        (from..self.len()).map(|place| self.get(place)).take_while(move |text| text.starts_with(start))
-    }
-
-    /// Calls `visit` with the places of those that begin with a text, and whether that is all of them.
-    pub(super) fn each_beginning_with(&self, beginning: &str, visit: &mut impl FnMut(usize, bool)) {
-        let (bytes, wanted) = (self.text.as_bytes(), beginning.as_bytes());
-        let mut start = 0;
-        for (place, end) in self.ends.iter().enumerate() {
-            let end = *end as usize;
-            let is_long_enough = end - start >= wanted.len();
-            if is_long_enough && bytes.get(start..).is_some_and(|rest| rest.starts_with(wanted)) {
-                visit(place, end - start == wanted.len());
-            }
-            start = end;
-        }
-    }
-}
-
 /// What search knows of one server's tools.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// Stems, in order.
+    /// Stems.
     pub(super) words: Texts,
     /// For each stem the shortest word that has it: a stem itself may be no word.
     pub(super) written: Texts,
     /// Where the postings of each stem begin, and where the last end.
-    starts: Vec<u32>,
-    postings: Vec<Posting>,
+    pub(super) starts: Vec<u32>,
+    pub(super) postings: Vec<Posting>,
     /// What each tool means.
     pub(super) vectors: Vec<Option<Vector>>,
     /// The tools' names, letters and digits alone.
@@ -133,139 +82,92 @@ impl Part {
 #[derive(Default)]
 pub(super) struct Analyst {
     lexicon: Lexicon,
+    runs: Runs,
     /// The words of runs of text.
-    runs: Recurring<Known>,
-    /// By stem, the shortest word of the part that is being read.
-    shortest: Vec<Option<u32>>,
-    reader: Reader,
-    found: Vec<Found>,
+    words: Lists<Known>,
+    gathering: Gathering,
+    pieces: Pieces,
 }
-
-/// A stem in a field of a tool, as one number: they are put in order by stem and field.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Found(u64);
-
-impl Found {
-    fn of(stem: u32, field: Field) -> Self {
-        Self(u64::from(stem) << 8 | field as u64)
-    }
-
-    fn stem(self) -> u32 {
-        (self.0 >> 8) as u32
-    }
-
-    fn field(self) -> usize {
-        (self.0 & 0xff) as usize
-    }
-}
-
-/// The words of one tool so far, by field.
-#[derive(Clone, Copy, Default)]
-struct Lengths([u32; FIELDS]);
 
 impl Analyst {
     /// Reads the tools of one server.
     pub(super) fn read(&mut self, server: &ServerCatalog) -> Part {
         let mut part = Part { vectors: Vec::with_capacity(server.tools.len()), ..Part::default() };
-        let about = about(server);
-        let name = server.entry.name.as_str();
-        let mut shared = Lengths::default();
-        self.found.clear();
-        self.shortest.clear();
-        if !server.entry.is_virtual() {
-            self.words(Field::Server, name, &mut shared);
+        let name = (!server.entry.is_virtual()).then_some(server.entry.name.as_str());
+        self.gathering.begin();
+        if let Some(name) = name {
+            self.words(Field::Server, name);
         }
-        self.words(Field::About, &about, &mut shared);
-        let shared_words = std::mem::take(&mut self.found);
-        let mut all: Vec<(u32, Posting)> = Vec::new();
+        self.words(Field::About, &about(server));
+        self.gathering.share();
+        let spelled = name.map(spelled_out).unwrap_or_default();
         for (place, tool) in (0_u32..).zip(&server.tools) {
-            self.found.clear();
-            self.found.extend_from_slice(&shared_words);
-            let mut lengths = shared;
-            let vector = self.tool(server, tool, &mut lengths);
+            self.gathering.begin_tool();
+            let vector = self.tool(&spelled, tool);
             part.vectors.push(vector);
             part.names.push(&compact(&tool.name));
-            self.count(place, &lengths, &mut all);
+            self.gathering.end_tool(place);
         }
         part.spellings = Spellings::of(server);
-        self.arrange(all, &mut part);
+        self.gathering.end(&self.lexicon, &mut part);
         part
     }
 
     /// Reads one tool's words, and what they mean together.
-    fn tool(&mut self, server: &ServerCatalog, tool: &Tool, lengths: &mut Lengths) -> Option<Vector> {
-        let mut sum = [0_f32; WIDTH];
-        self.words(Field::Name, &tool.name, lengths);
-        if !server.entry.is_virtual() {
-            self.reader.add(&mut sum, &spelled_out(server.entry.name.as_str()), WEIGHTS.server_meaning);
-        }
-        self.reader.add(&mut sum, &spelled_out(&tool.name), WEIGHTS.name_meaning);
-        self.reader.add(&mut sum, ":", 1.0);
-        each_text(tool, &mut |field, text| {
-            self.words(field, text, lengths);
-            match field {
-                Field::Description => {
-                    self.reader.add(&mut sum, head(text, MAX_MEANT), 1.0);
-                    self.reader.add(&mut sum, opening(text), WEIGHTS.opening_meaning);
+    fn tool(&mut self, server: &str, tool: &Tool) -> Option<Vector> {
+        self.words(Field::Name, &tool.name);
+        self.pieces.begin();
+        self.pieces.read(&mut self.runs, server, WEIGHTS.server_meaning);
+        self.pieces.read(&mut self.runs, &spelled_out(&tool.name), WEIGHTS.name_meaning);
+        self.pieces.read(&mut self.runs, ":", 1.0);
+        each_text(tool, &mut |field, text| match field {
+            Field::Description => self.description(text),
+            _ => {
+                self.words(field, text);
+                if field == Field::Parameters {
+                    self.pieces.read_name(text, WEIGHTS.parameter_meaning);
                 }
-                Field::Parameters => self.reader.add(&mut sum, &spelled_out(text), WEIGHTS.parameter_meaning),
-                _ => {}
             }
         });
-        Vector::of(&sum)
+        self.pieces.vector()
     }
 
-    fn words(&mut self, field: Field, text: &str, lengths: &mut Lengths) {
-        let Self { runs, lexicon, shortest, found, .. } = self;
-        let length = &mut lengths.0[field.index()];
-        each_run(text, &mut |run| {
-            let words = runs.of(run, |words| each_word(run, &mut |word| words.extend(lexicon.word(word))));
-            for Known { stem, form } in words.iter().take(MAX_WORDS.saturating_sub(found.len())) {
-                *length += 1;
-                found.push(Found::of(*stem, field));
-                let place = *stem as usize;
-                if shortest.len() <= place {
-                    shortest.resize(place + 1, None);
-                }
-                let kept = shortest[place].map_or(*form, |kept| lexicon.shorter(kept, *form));
-                shortest[place] = Some(kept);
-            }
+    /// Reads words.
+    fn words(&mut self, field: Field, text: &str) {
+        let Self { runs, lexicon, words, gathering, .. } = self;
+        each_run(text, &mut |_, run| {
+            let words = words.of(runs.get(run), |words| {
+                each_word(run, &mut |word| words.extend(lexicon.word(word)));
+            });
+            gathering.put(words, field, lexicon);
         });
     }
 
-    /// Turns the words of one tool into postings.
-    fn count(&mut self, place: u32, lengths: &Lengths, all: &mut Vec<(u32, Posting)>) {
-        let mut worth = [0_f32; FIELDS];
-        for (field, worth) in worth.iter_mut().enumerate() {
-            let b = WEIGHTS.length[field];
-            let relative = lengths.0[field] as f32 / WEIGHTS.usual[field];
-            *worth = WEIGHTS.fields[field] / (1.0 - b + b * relative);
-        }
-        self.found.sort_unstable();
-        for same in self.found.chunk_by(|a, b| a.stem() == b.stem()) {
-            let count: f32 = same.iter().map(|found| worth[found.field()]).sum();
-            let worth = count / (count + WEIGHTS.k1);
-            let fields = same.iter().fold(0, |fields, found| fields | 1_u32 << found.field());
-            all.push((same[0].stem(), Posting { place: place << 8 | fields, worth }));
-        }
-    }
-
-    /// Puts postings in the order of their words.
-    fn arrange(&self, mut all: Vec<(u32, Posting)>, part: &mut Part) {
-        all.sort_unstable_by_key(|(word, posting)| u64::from(*word) << 32 | u64::from(posting.place));
-        let mut groups: Vec<&[(u32, Posting)]> = all.chunk_by(|a, b| a.0 == b.0).collect();
-        let text = |group: &[(u32, Posting)]| self.lexicon.stem(group[0].0);
-        groups.sort_unstable_by(|a, b| text(a).cmp(text(b)));
-        part.postings.reserve_exact(all.len());
-        part.starts.reserve_exact(groups.len() + 1);
-        for group in groups {
-            part.words.push(text(group));
-            let shortest = self.shortest.get(group[0].0 as usize).copied().flatten();
-            part.written.push(shortest.map_or(text(group), |form| self.lexicon.form(form)));
-            part.starts.push(u32::try_from(part.postings.len()).unwrap_or(u32::MAX));
-            part.postings.extend(group.iter().map(|(_, posting)| *posting));
-        }
-        part.starts.push(u32::try_from(part.postings.len()).unwrap_or(u32::MAX));
+    /// Reads words and what they mean.
+    fn description(&mut self, text: &str) {
+        let Self { runs, lexicon, words, gathering, pieces, .. } = self;
+        let meant = head(text, MAX_MEANT).len();
+        let opening = opening_end(&text[..meant]);
+        pieces.begin_text();
+        each_run(text, &mut |start, run| {
+            let known = runs.get(run);
+            let words = words.of(known, |words| each_word(run, &mut |word| words.extend(lexicon.word(word))));
+            gathering.put(words, Field::Description, lexicon);
+            let end = start + run.len();
+            match () {
+                () if end <= opening => pieces.add(known, run, 1.0 + WEIGHTS.opening_meaning),
+                // The mark that ends the first sentence is none of its words.
+                () if start < opening => {
+                    let (first, rest) = run.split_at(opening - start);
+                    let rest = head(rest, meant - opening);
+                    pieces.add(runs.get(first), first, 1.0 + WEIGHTS.opening_meaning);
+                    pieces.add(runs.get(rest), rest, 1.0);
+                }
+                () if end <= meant => pieces.add(known, run, 1.0),
+                () if start < meant => pieces.add(None, &run[..meant - start], 1.0),
+                () => {}
+            }
+        });
     }
 }
 
@@ -281,13 +183,61 @@ fn about(server: &ServerCatalog) -> String {
     text
 }
 
-/// The first sentence: what a tool does stands there, how it is used comes later.
-fn opening(text: &str) -> &str {
-    let line = text.trim_start().split('\n').next().unwrap_or_default();
-    head(line.split(". ").next().unwrap_or_default(), MAX_MEANT)
+/// Where the first sentence ends: what a tool does stands there, how it is used comes later.
+fn opening_end(text: &str) -> usize {
+    let start = text.len() - text.trim_start().len();
+    let line = text[start..].split('\n').next().unwrap_or_default();
+    start + line.split(". ").next().unwrap_or_default().len()
 }
 
 /// The beginning of a text.
 fn head(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a description means when it is read as a whole, and its first sentence once more.
+    fn plainly(text: &str) -> Option<Vector> {
+        let (mut pieces, mut runs) = (Pieces::default(), Runs::default());
+        let meant = head(text, MAX_MEANT);
+        pieces.begin();
+        pieces.read(&mut runs, meant, 1.0);
+        pieces.read(&mut runs, &meant[..opening_end(meant)], WEIGHTS.opening_meaning);
+        pieces.vector()
+    }
+
+    #[test]
+    fn the_first_sentence_of_a_description_counts_more() {
+        let long = "reading ".repeat(249) + "unreadable words. Unread.";
+        let endless = format!("{} after", "x".repeat(MAX_MEANT));
+        let accents = "é".repeat(MAX_MEANT);
+        let texts = [
+            "Reads a file. It must be there.",
+            "Reads a file",
+            "Reads a file.",
+            "  Reads a file.txt\nof the U.S. army. Or another.",
+            "\n\nReads.\n",
+            "file. . . and more",
+            "",
+            &long,
+            &endless,
+            &accents,
+        ];
+        let mut analyst = Analyst::default();
+        for text in texts.into_iter().chain(texts) {
+            analyst.gathering.begin();
+            analyst.pieces.begin();
+            analyst.description(text);
+            let (read, expected) = (analyst.pieces.vector(), plainly(text));
+            let bytes = |vector: &Option<Vector>| vector.as_ref().map(|vector| vector.bytes.clone());
+            let (read, expected) = (bytes(&read).unwrap_or_default(), bytes(&expected).unwrap_or_default());
+            // They are added up in another order.
+            let is_near = |(a, b): (&i8, &i8)| a.abs_diff(*b) <= 1;
+            assert!(read.len() == expected.len() && read.iter().zip(&expected).all(is_near), "{text:?}");
+        }
+        assert_eq!(opening_end(" Reads. Writes."), 6);
+    }
 }
