@@ -6,9 +6,37 @@
 //! Reading what servers offer needs several times the memory that the catalog has afterwards; the allocator would keep
 //! it for later.
 
+use libmimalloc_sys::{mi_option_get, mi_option_set, mi_option_t};
 use nix::sys::mman::{MmapAdvise, madvise};
-use std::ffi::c_void;
+use std::ffi::{c_long, c_void};
 use std::ptr::NonNull;
+
+/// How many milliseconds mimalloc keeps free pages (`mi_option_purge_delay`, which the crate has no name for).
+const PURGE_DELAY: mi_option_t = 15;
+
+/// How long the allocator keeps what is free when nobody says otherwise.
+pub struct Keeping(c_long);
+
+/// From now on free pages are given back at once: a list of thousands of tools is read, taken apart and written down within
+/// milliseconds, and what each step needed would still count during the next.
+pub fn keep_nothing() -> Keeping {
+    // SAFETY: neither takes a pointer, and the option may be changed at any time.
+    #[allow(unsafe_code, reason = "there is no safe way to say this to the allocator")]
+    unsafe {
+        let usual = mi_option_get(PURGE_DELAY);
+        mi_option_set(PURGE_DELAY, 0);
+        Keeping(usual)
+    }
+}
+
+/// Free pages are kept for a while again: calls need them the next moment.
+pub fn keep_as_usual(Keeping(usual): Keeping) {
+    // SAFETY: it takes no pointer, and the option may be changed at any time.
+    #[allow(unsafe_code, reason = "there is no safe way to say this to the allocator")]
+    unsafe {
+        mi_option_set(PURGE_DELAY, usual);
+    }
+}
 
 /// Lets go of memory that nobody uses, and of all that is mapped of the binary and its libraries and stands in their
 /// files as it is.
@@ -96,6 +124,23 @@ e000-f000 r-xp 00000000 00:00 0
 Anonymous:             0 kB
 ";
         assert_eq!(unchanged(smaps), [(0x1000, 0x2000), (0x3000, 0x5000)]);
+    }
+
+    #[test]
+    fn free_pages_are_kept_as_usual_afterwards() {
+        let now = || {
+            // SAFETY: it takes no pointer.
+            #[allow(unsafe_code, reason = "there is no safe way to ask the allocator")]
+            unsafe {
+                mi_option_get(PURGE_DELAY)
+            }
+        };
+        let usual = now();
+        assert!(usual > 0, "the option is another one: {usual}");
+        let keeping = keep_nothing();
+        assert_eq!(now(), 0);
+        keep_as_usual(keeping);
+        assert_eq!(now(), usual);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::arguments::Global;
 use crate::callers;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::footprint;
+use crate::footprint::{self, Keeping};
 use crate::gateway;
 use crate::outward::Outward;
 use crate::presence::{self, Presence};
@@ -17,6 +17,7 @@ use crate::reach::living;
 use crate::render::{self, Paint};
 use clap::Args;
 use std::io::IsTerminal;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
@@ -131,6 +132,7 @@ async fn serve(
     let listener =
         listen::bind(settings.listen.0).await.map_err(|error| Failure::failed(Problem::of(&error)))?;
     let address = listener.local_addr().unwrap_or(settings.listen.0);
+    let keeping = footprint::keep_nothing();
     let store = claim_store(&settings).await?;
     let plans = gateway::plans(&loaded, &gateway::vaults(&settings, &store));
     let engine = gateway::engine_of(&loaded, &sources, store, plans, Some(address)).await;
@@ -158,7 +160,7 @@ async fn serve(
     render::print(&greeting::text(&presence, &engine, &loaded, &again));
     tokio::spawn(watched.follow(reload.clone()));
     tokio::spawn(sweep(door, stop.clone()));
-    tokio::spawn(settle(engine.clone()));
+    tokio::spawn(settle(engine.clone(), keeping));
     tokio::spawn(heed_signals(stop.clone(), reload));
     listen::serve(listener, doors, stop, staff(settings.drain_seconds)).await;
     if present {
@@ -194,9 +196,17 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
     }
 }
 
+/// How long starting is more than calls: a server that takes longer to be heard must not slow them down.
+const STARTING: Duration = Duration::from_secs(10);
+
 /// Lets go of what only starting needed, once everybody has been heard.
-async fn settle(engine: Arc<Engine>) {
-    engine.settled().await;
+async fn settle(engine: Arc<Engine>, keeping: Keeping) {
+    let mut settled = pin!(engine.settled());
+    let in_time = tokio::time::timeout(STARTING, &mut settled).await.is_ok();
+    footprint::keep_as_usual(keeping);
+    if !in_time {
+        settled.await;
+    }
     footprint::let_go_of_start();
     // What the first lists and the last discovery held is free a moment later.
     tokio::time::sleep(Duration::from_secs(3)).await;
