@@ -154,18 +154,18 @@ impl Analyst {
             let words = words.of(known, |words| each_word(run, &mut |word| words.extend(lexicon.word(word))));
             gathering.put(words, Field::Description, lexicon);
             let end = start + run.len();
-            match () {
-                () if end <= opening => pieces.add(known, run, 1.0 + WEIGHTS.opening_meaning),
+            if end <= opening {
+                pieces.add(known, run, 1.0 + WEIGHTS.opening_meaning);
+            } else if start < opening {
                 // The mark that ends the first sentence is none of its words.
-                () if start < opening => {
-                    let (first, rest) = run.split_at(opening - start);
-                    let rest = head(rest, meant - opening);
-                    pieces.add(runs.get(first), first, 1.0 + WEIGHTS.opening_meaning);
-                    pieces.add(runs.get(rest), rest, 1.0);
-                }
-                () if end <= meant => pieces.add(known, run, 1.0),
-                () if start < meant => pieces.add(None, &run[..meant - start], 1.0),
-                () => {}
+                let (first, rest) = run.split_at(opening - start);
+                let rest = head(rest, meant - opening);
+                pieces.add(runs.get(first), first, 1.0 + WEIGHTS.opening_meaning);
+                pieces.add(runs.get(rest), rest, 1.0);
+            } else if end <= meant {
+                pieces.add(known, run, 1.0);
+            } else if start < meant {
+                pieces.add(None, &run[..meant - start], 1.0);
             }
         });
     }
