@@ -147,7 +147,7 @@ impl DuplexPeer {
             let _ = pending.answer.send(Err(error));
         }
         if !self.closing.load(Ordering::Relaxed) {
-            let _ = self.notices.try_send(Notice::Closed(reason.to_owned()));
+            Notice::Closed(reason.to_owned()).pass_on(&self.notices);
         }
     }
 
@@ -196,17 +196,14 @@ impl DuplexPeer {
                 };
                 links.iter().for_each(|link| link.elicited(params.clone()));
             }
-            ("notifications/resources/updated", Some(params)) => self.notice(Notice::ResourceUpdated(params)),
+            ("notifications/resources/updated", Some(params)) => {
+                Notice::ResourceUpdated(params).pass_on(&self.notices);
+            }
             (method, _) if method.ends_with("/list_changed") => {
-                self.notice(Notice::ListChanged(method.to_owned()))
+                Notice::ListChanged(method.to_owned()).pass_on(&self.notices);
             }
             _ => {}
         }
-    }
-
-    /// Notices are hints to look again: when they pile up, those waiting say enough.
-    fn notice(&self, notice: Notice) {
-        let _ = self.notices.try_send(notice);
     }
 
     /// The call that a question of the server belongs to. A call whose client cannot be asked may have caused

@@ -125,7 +125,7 @@ async fn subscribe(connection: Weak<Connection>, listening: Arc<Listening>, noti
                     event = events.recv() => if let Some(LinkEvent::Acknowledged) = event {
                         opened = Some(Instant::now());
                         if listening.settle() || returning {
-                            let _ = notices.try_send(Notice::Missed);
+                            Notice::Missed.pass_on(&notices);
                         }
                     },
                 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use std::fmt;
 use std::pin::Pin;
+use tokio::sync::mpsc;
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::{Era, Revision, RpcError};
 
@@ -94,6 +95,22 @@ pub enum Notice {
     Closed(String),
 }
 
+impl Notice {
+    /// Passes it on without waiting. Where notices pile up, those that others stand for are left out: updates may take
+    /// half of the places, so a change that finds three quarters taken knows that one waits before it, which says to
+    /// look again as well. The last places are for ends of connections.
+    pub(crate) fn pass_on(self, to: &mpsc::Sender<Self>) {
+        let left_to_others = match self {
+            Self::ResourceUpdated(_) => to.max_capacity() / 2,
+            Self::ListChanged(_) | Self::Missed => to.max_capacity() / 4,
+            Self::Closed(_) => 0,
+        };
+        if to.capacity() > left_to_others {
+            let _ = to.try_send(self);
+        }
+    }
+}
+
 /// A server reached over some transport. Dropping the future of a request cancels it, and the
 /// server is told.
 #[async_trait]
@@ -125,4 +142,23 @@ pub trait Peer: Send + Sync + fmt::Debug {
 
     /// Ends the connection; for a child process, ends its whole tree.
     async fn close(&self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_keep_no_change_and_no_end_from_being_heard() {
+        let (to, mut heard) = mpsc::channel(16);
+        let update = || Notice::ResourceUpdated(RawJson::from_value("x://y"));
+        let changed = || Notice::ListChanged("notifications/tools/list_changed".to_owned());
+        (0..100).for_each(|_| update().pass_on(&to));
+        (0..100).for_each(|_| changed().pass_on(&to));
+        (0..100).for_each(|_| Notice::Missed.pass_on(&to));
+        Notice::Closed("gone".to_owned()).pass_on(&to);
+        let heard: Vec<Notice> = std::iter::from_fn(|| heard.try_recv().ok()).collect();
+        let expected = [vec![update(); 8], vec![changed(); 4], vec![Notice::Closed("gone".to_owned())]];
+        assert_eq!(heard, expected.concat());
+    }
 }

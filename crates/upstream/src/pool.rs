@@ -284,11 +284,11 @@ async fn watch(pool: Weak<Pool>, connection: Weak<Connection>, key: Key, mut inb
             }
             Notice::ListChanged(method) => {
                 *pool.informant.lock().unwrap_or_else(PoisonError::into_inner) = connection.clone();
-                let _ = pool.notices.try_send(Notice::ListChanged(method));
+                Notice::ListChanged(method).pass_on(&pool.notices);
             }
             // The gateway's own connection hears of changes, too; this one only says that it is back.
             Notice::Missed => {}
-            other => drop(pool.notices.try_send(other)),
+            other => other.pass_on(&pool.notices),
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
             opened = Some(Instant::now());
             // With the id of the last event a server knows where to go on.
             if late || (returning && last_id.is_none()) {
-                let _ = peer.parts.notices.try_send(Notice::Missed);
+                Notice::Missed.pass_on(&peer.parts.notices);
             }
             let mut reader = Reader::new(&head, body, peer.parts.body_limit, peer.parts.server.clone());
             let weak = Arc::downgrade(&peer);

@@ -246,10 +246,10 @@ impl HttpPeer {
                 links.iter().for_each(|link| link.elicited(params.clone()));
             }
             ("notifications/resources/updated", Some(params), _) => {
-                let _ = self.parts.notices.try_send(Notice::ResourceUpdated(params));
+                Notice::ResourceUpdated(params).pass_on(&self.parts.notices);
             }
             (method, _, _) if method.ends_with("/list_changed") => {
-                let _ = self.parts.notices.try_send(Notice::ListChanged(method.to_owned()));
+                Notice::ListChanged(method.to_owned()).pass_on(&self.parts.notices);
             }
             _ => {}
         }
