@@ -10,6 +10,28 @@ use axum::routing::{MethodFilter, MethodRouter};
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::HttpMethod;
 
+/// Who may call an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody, without a credential.
+    Anybody,
+    /// Every caller that the gateway has identified.
+    Caller,
+    /// Members of the group `auth.admin_group`.
+    Administrator,
+}
+
+impl Access {
+    /// The word for it in the OpenAPI document (`x-toolbooth-access`).
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Anybody => "anybody",
+            Self::Caller => "caller",
+            Self::Administrator => "administrator",
+        }
+    }
+}
+
 /// One handler: where it answers, how, and what is told of it.
 pub struct Endpoint {
     /// The path, as the router reads it.

@@ -35,7 +35,7 @@ mod who;
 use crate::mcp::Door;
 use axum::Router;
 use axum::middleware;
-use endpoint::{Endpoint, endpoints, routes};
+use endpoint::{Access, Endpoint, endpoints, routes};
 use serde::Serialize;
 use std::future::Future;
 use std::pin::Pin;
@@ -118,7 +118,7 @@ impl Rest {
     }
 }
 
-/// What everybody may ask.
+/// Endpoints that anybody may call, without a credential.
 const OPEN: &[Endpoint] = endpoints![
     about::health,
     about::ready,
@@ -130,32 +130,19 @@ const OPEN: &[Endpoint] = endpoints![
     files::download,
 ];
 
-/// What those may ask that the gateway knows: a line here and `#[utoipa::path]` make a handler an endpoint.
+/// Endpoints for identified callers: a line here and `#[utoipa::path]` make a handler an endpoint.
 const KNOWN: &[Endpoint] = endpoints![
     about::me,
     servers::list,
-    servers::reload,
     servers::show,
-    servers::act,
-    servers::logs,
-    sign_in::begin,
-    sign_in::finish,
-    sign_in::forget,
-    tokens::list,
-    tokens::create,
-    tokens::revoke,
     tools::list,
     tools::search,
     tools::show,
     tools::diff,
-    tools::accept,
-    tools::release,
     tools::changes,
-    tools::quarantined,
     tools::lint,
     calls::call,
     registry::show,
-    registry::refresh,
     registry::personas,
     stats::stats,
     approvals::list,
@@ -180,19 +167,46 @@ const KNOWN: &[Endpoint] = endpoints![
     files::remove,
     files::content,
     audit::list,
-    audit::verify,
     events::follow,
     events::recent,
     exposure::explain,
+];
+
+/// Endpoints for administrators. The table is what enforces it: its routes lie behind [`who::administrators_only`].
+const ADMINISTRATORS: &[Endpoint] = endpoints![
+    servers::reload,
+    servers::act,
+    servers::logs,
+    sign_in::begin,
+    sign_in::finish,
+    sign_in::forget,
+    tokens::list,
+    tokens::create,
+    tokens::revoke,
+    tools::accept,
+    tools::release,
+    tools::quarantined,
+    registry::refresh,
+    audit::verify,
     manifests::list,
     metrics::metrics,
 ];
 
+/// Every endpoint, with who may call it.
+const ENDPOINTS: &[(Access, &[Endpoint])] =
+    &[(Access::Anybody, OPEN), (Access::Caller, KNOWN), (Access::Administrator, ADMINISTRATORS)];
+
 /// The routes.
 pub fn router(rest: Rest) -> Router {
-    let known = routes(KNOWN).route_layer(middleware::from_fn_with_state(rest.clone(), who::identified));
+    let identified = || middleware::from_fn_with_state(rest.clone(), who::identified);
+    let known = routes(KNOWN).route_layer(identified());
+    // The layer that is added last is asked first.
+    let administrators = routes(ADMINISTRATORS)
+        .route_layer(middleware::from_fn(who::administrators_only))
+        .route_layer(identified());
     routes(OPEN)
         .merge(known)
+        .merge(administrators)
         .method_not_allowed_fallback(problem::bad_method)
         .fallback(problem::not_found)
         .with_state(rest)

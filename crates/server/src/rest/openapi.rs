@@ -4,7 +4,7 @@
 //! who calls, the refusals of the door, and that a refusal is a problem document.
 
 use super::asked::Nothing;
-use super::endpoint::Endpoint;
+use super::endpoint::{Access, Endpoint};
 use super::problem::{CONTENT_TYPE, ProblemView};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -22,15 +22,6 @@ tells more of it. A gateway on one's own machine needs no credential; others tak
 may say `X-Toolbooth-Persona: NAME` to look through a persona, and `Toolbooth-Session: NAME` for the conversation \
 it belongs to. What a caller may not use looks as if it did not exist.";
 
-/// Whether the door asks who calls before an endpoint is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entrance {
-    /// Everybody may.
-    Open,
-    /// Those the gateway knows.
-    Known,
-}
-
 /// Reads the OpenAPI document of this gateway.
 #[utoipa::path(get, path = "/openapi.json", responses((status = 200, description = "This document.", body = Object)))]
 pub async fn document(_: Nothing) -> Response {
@@ -40,16 +31,16 @@ pub async fn document(_: Nothing) -> Response {
 /// The document, which is the same as long as the gateway runs.
 fn text() -> Bytes {
     static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    let whole = || assemble(&[(Entrance::Open, super::OPEN), (Entrance::Known, super::KNOWN)]);
+    let whole = || assemble(super::ENDPOINTS);
     DOCUMENT.get_or_init(|| whole().to_string().into()).clone()
 }
 
 /// The document of these endpoints.
-pub fn assemble(doors: &[(Entrance, &[Endpoint])]) -> Value {
+pub fn assemble(tables: &[(Access, &[Endpoint])]) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
     let mut nouns: Vec<&str> = Vec::new();
-    for (entrance, endpoints) in doors {
+    for (access, endpoints) in tables {
         for endpoint in *endpoints {
             let mut told = serde_json::to_value((endpoint.tells)()).unwrap_or_default();
             if let Some(Value::Object(more)) = told.pointer_mut("/components/schemas").map(Value::take) {
@@ -65,7 +56,7 @@ pub fn assemble(doors: &[(Entrance, &[Endpoint])]) -> Value {
                 let place = paths.entry(path.replace("{*", "{")).or_insert_with(|| json!({}));
                 for (method, mut operation) in operations {
                     relax(&mut operation, &schemas);
-                    dress(&mut operation, endpoint, *entrance);
+                    dress(&mut operation, endpoint, *access);
                     place[method] = operation;
                 }
             }
@@ -107,20 +98,21 @@ fn relax(operation: &mut Value, schemas: &Map<String, Value>) {
 }
 
 /// Adds to an operation what holds for every operation of its kind.
-fn dress(operation: &mut Value, endpoint: &Endpoint, entrance: Entrance) {
+fn dress(operation: &mut Value, endpoint: &Endpoint, access: Access) {
     operation["operationId"] = endpoint.id.into();
     operation["tags"] = json!([endpoint.noun]);
     let has_body = operation.get("requestBody").is_some();
     // A gateway in local mode asks for nothing, so nothing is one of the ways.
-    operation["security"] = match entrance {
-        Entrance::Open => json!([]),
-        Entrance::Known => json!([{}, { "token": [] }]),
+    operation["security"] = match access {
+        Access::Anybody => json!([]),
+        Access::Caller | Access::Administrator => json!([{}, { "token": [] }]),
     };
+    operation["x-toolbooth-access"] = access.word().into();
     let mut common = vec![
         (400, "The request is wrong: `request.bad-path`, `request.bad-query`, `request.bad-body`."),
         (500, "The gateway is at fault; its log tells more."),
     ];
-    if entrance == Entrance::Known {
+    if access != Access::Anybody {
         common.push((401, "`auth.required` or `auth.refused`: who calls is not known."));
         common.push((403, "`persona.unknown`: no such persona for this caller."));
         common.push((503, "`auth.unavailable`: who calls cannot be found out at the moment."));
@@ -154,10 +146,10 @@ mod tests {
 
     #[test]
     fn every_endpoint_is_in_the_document_and_nothing_else_is() {
-        let doors = [(Entrance::Open, super::super::OPEN), (Entrance::Known, super::super::KNOWN)];
-        let document = assemble(&doors);
+        let tables = super::super::ENDPOINTS;
+        let document = assemble(tables);
         let mut known = 0;
-        for endpoint in doors.iter().flat_map(|(_, endpoints)| *endpoints) {
+        for endpoint in tables.iter().flat_map(|(_, endpoints)| *endpoints) {
             for method in (endpoint.methods)() {
                 let method = serde_json::to_value(&method).unwrap_or_default();
                 let method = method.as_str().unwrap_or_default().to_lowercase();

@@ -37,6 +37,14 @@ pub async fn identified(State(rest): State<Rest>, mut request: Request, next: Ne
     }
 }
 
+/// Refuses everybody but administrators. It stands before a whole table of routes, so that no handler can forget it.
+pub async fn administrators_only(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Arc<Caller>>() {
+        Some(caller) if caller.admin == Admin::Yes => next.run(request).await,
+        _ => ProblemDocument::from(admin_only()).into_response(),
+    }
+}
+
 /// Says why a request was not let in.
 pub fn turned_away(rest: &Rest, unidentified: &Unidentified, headers: &HeaderMap, path: &str) -> Response {
     let document = ProblemDocument(unidentified.status(), Problem::of(unidentified));
@@ -63,14 +71,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Keeper {
         let Who(caller) = Who::from_request_parts(parts, state).await?;
         match caller.admin {
             Admin::Yes => Ok(Self(caller)),
-            Admin::No => Err(Problem {
-                code: "auth.admin-only",
-                blame: Blame::Caller,
-                message: "only those who look after the gateway may do this".into(),
-                hint: Some("they are the members of the group `auth.admin_group`".into()),
-            }
-            .into()),
+            Admin::No => Err(admin_only().into()),
         }
+    }
+}
+
+fn admin_only() -> Problem {
+    Problem {
+        code: "auth.admin-only",
+        blame: Blame::Caller,
+        message: "only an administrator may do this".into(),
+        hint: Some("administrators are the members of the group `auth.admin_group`".into()),
     }
 }
 
