@@ -1,5 +1,8 @@
 //! Text that may hold secrets: the value for the one who needs it, the template for everyone else.
 
+mod known;
+
+pub use known::{KnownSecrets, MASK, MIN_SECRET_CHARS};
 use std::fmt;
 
 /// A string after `${VAR}` expansion. Printing shows the template, never the value.

@@ -1,0 +1,240 @@
+//! Masking of known secret values in text from outside, in plain and in encoded form.
+
+use super::SecretText;
+use aho_corasick::{AhoCorasick, MatchKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// Replaces every secret that is masked.
+pub const MASK: &str = "[redacted]";
+/// Shorter values are too common in ordinary text to be looked for.
+pub const MIN_SECRET_CHARS: usize = 8;
+/// Longer values are looked for by their beginning.
+const MAX_PATTERN_BYTES: usize = 4096;
+
+/// Secret values that must not be shown, and the search for them. Clones share it; printing shows a count.
+#[derive(Clone, Default)]
+pub struct KnownSecrets {
+    search: Option<Arc<AhoCorasick>>,
+}
+
+impl fmt::Debug for KnownSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KnownSecrets({})", self.search.as_ref().map_or(0, |search| search.patterns_len()))
+    }
+}
+
+impl KnownSecrets {
+    /// Looks for these values and their JSON-escaped, percent-encoded and base64 forms. Values under
+    /// [`MIN_SECRET_CHARS`] characters are left out.
+    pub fn new<I>(values: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let mut patterns = BTreeSet::new();
+        for value in values {
+            let value = value.as_ref().trim();
+            if value.chars().count() >= MIN_SECRET_CHARS {
+                add_forms(value, &mut patterns);
+            }
+        }
+        if patterns.is_empty() {
+            return Self::default();
+        }
+        // The longest match wins, so that no rest of a longer secret is left behind a shorter one.
+        let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns);
+        Self { search: built.ok().map(Arc::new) }
+    }
+
+    /// Whether there is nothing to look for.
+    pub fn is_empty(&self) -> bool {
+        self.search.is_none()
+    }
+
+    /// Whether one of them is in this text.
+    pub fn are_in(&self, text: &[u8]) -> bool {
+        self.search.as_ref().is_some_and(|search| search.is_match(text))
+    }
+
+    /// The text with every one of them masked; borrowed if there is none in it.
+    pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match &self.search {
+            Some(search) if search.is_match(text) => {
+                let mut masked = String::with_capacity(text.len());
+                search.replace_all_with(text, &mut masked, |_, _, out| {
+                    out.push_str(MASK);
+                    true
+                });
+                Cow::Owned(masked)
+            }
+            _ => Cow::Borrowed(text),
+        }
+    }
+
+    /// The same for bytes that need not be UTF-8.
+    pub fn mask_bytes<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        match &self.search {
+            Some(search) if search.is_match(text) => {
+                let mut masked = Vec::with_capacity(text.len());
+                search.replace_all_with_bytes(text, &mut masked, |_, _, out| {
+                    out.extend_from_slice(MASK.as_bytes());
+                    true
+                });
+                Cow::Owned(masked)
+            }
+            _ => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// Adds a value as it may appear in text.
+fn add_forms(value: &str, patterns: &mut BTreeSet<Vec<u8>>) {
+    let mut add = |form: &str| {
+        if form.len() >= MIN_SECRET_CHARS {
+            patterns.insert(start_of(form).as_bytes().to_vec());
+        }
+    };
+    add(value);
+    let quoted = serde_json::Value::from(value).to_string();
+    add(&quoted[1..quoted.len() - 1]);
+    let percent = crate::percent::encoded(value);
+    add(&percent);
+    if percent != value {
+        add(&lower_hex(&percent));
+    }
+    // In front of it may stand other text, as in `user:password`: base64 has three alignments, and at both
+    // ends a character that also depends on the neighbour.
+    for shift in 0..3 {
+        let mut bytes = vec![0; shift];
+        bytes.extend_from_slice(value.as_bytes());
+        let whole = bytes.len() * 8 / 6;
+        let skipped = (shift * 8).div_ceil(6);
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            add(&engine.encode(&bytes)[skipped..whole]);
+        }
+    }
+}
+
+/// The part of a form that is looked for.
+fn start_of(form: &str) -> &str {
+    let mut end = form.len().min(MAX_PATTERN_BYTES);
+    while !form.is_char_boundary(end) {
+        end -= 1;
+    }
+    &form[..end]
+}
+
+/// Percent-encoded text with its hexadecimal digits in lower case.
+fn lower_hex(percent: &str) -> String {
+    let mut digits_left = 0_u8;
+    let lower = |c: char| {
+        let is_digit = digits_left > 0;
+        digits_left = if c == '%' { 2 } else { digits_left.saturating_sub(1) };
+        if is_digit { c.to_ascii_lowercase() } else { c }
+    };
+    percent.chars().map(lower).collect()
+}
+
+impl SecretText {
+    /// What its variables stood for, as far as that is secret: not a default that is written in the template,
+    /// not a path or a plain address under a harmless name, not the variables that every process gets.
+    pub fn secrets(&self) -> Vec<&str> {
+        let (template, value) = (self.shown(), self.expose());
+        if template == value {
+            return Vec::new();
+        }
+        // An escaped dollar makes the places unsure: the whole is the safe guess.
+        if template.contains("$$") && template.contains("${") {
+            return vec![value];
+        }
+        let mut found = Vec::new();
+        let (mut rest, mut pattern) = (value, template);
+        while let Some((before, after)) = pattern.split_once("${") {
+            let Some((inside, after)) = after.split_once('}') else { break };
+            let Some(tail) = rest.strip_prefix(before) else { return vec![value] };
+            let next = after.split("${").next().unwrap_or_default();
+            let end = if next.is_empty() { tail.len() } else { tail.rfind(next).unwrap_or(tail.len()) };
+            let (name, default) = inside.split_once(":-").unwrap_or((inside, ""));
+            if tail[..end] != *default && is_secret(name, &tail[..end]) {
+                found.push(&tail[..end]);
+            }
+            rest = &tail[end..];
+            pattern = after;
+        }
+        found
+    }
+}
+
+/// Whether the value of a variable is a secret.
+fn is_secret(name: &str, value: &str) -> bool {
+    const HARMLESS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PATH", "PWD", "TMPDIR", "LANG", "SHELL"];
+    let name = name.strip_prefix("env:").unwrap_or(name);
+    if crate::redact::is_secret(name, value) {
+        return true;
+    }
+    let is_address =
+        ["http://", "https://", "ws://", "wss://"].iter().any(|scheme| value.starts_with(scheme));
+    let is_plain_address = is_address && !value.contains(['@', '?']);
+    !HARMLESS.contains(&name) && !value.starts_with('/') && !is_plain_address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_secret_is_masked_in_every_form() {
+        let secret = r#"hunter2/"x"+ü%correct"#;
+        let known = KnownSecrets::new([secret, "short"]);
+        let base64 = base64::engine::general_purpose::STANDARD.encode(format!("me:{secret}"));
+        let forms = [
+            secret.to_owned(),
+            serde_json::Value::from(secret).to_string(),
+            crate::percent::encoded(secret),
+            lower_hex(&crate::percent::encoded(secret)),
+            base64,
+            URL_SAFE_NO_PAD.encode(format!("a{secret}b")),
+        ];
+        for form in forms {
+            let masked = known.mask(&form);
+            assert!(masked.contains(MASK), "{form} -> {masked}");
+            assert!(masked.len() < MASK.len() + 12, "{form} -> {masked}");
+            assert!(known.are_in(form.as_bytes()));
+        }
+        assert!(matches!(known.mask("a short text"), Cow::Borrowed(_)));
+        assert_eq!(format!("{known:?}").find("hunter"), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_masked_too() {
+        let known = KnownSecrets::new(["correct-horse"]);
+        assert_eq!(&*known.mask_bytes(b"\xff correct-horse \xfe"), b"\xff [redacted] \xfe");
+        assert!(KnownSecrets::new(["tiny"]).is_empty());
+    }
+
+    #[test]
+    fn what_variables_stood_for_is_secret_unless_it_is_plain() {
+        let cases = [
+            ("Bearer ${T}", "Bearer hunter2", vec!["hunter2"]),
+            ("https://h/?key=${K}&x=${Y}", "https://h/?key=abc&x=d", vec!["abc", "d"]),
+            ("plain", "plain", vec![]),
+            ("${env:A}", "everything", vec!["everything"]),
+            ("${HOST:-localhost}", "localhost", vec![]),
+            ("${HOST:-localhost}", "db.internal", vec!["db.internal"]),
+            ("${HOME}/notes", "/home/ann/notes", vec![]),
+            ("${ROOT}", "/srv/data", vec![]),
+            ("${SIGNING_SECRET}", "/abc+d/efg==", vec!["/abc+d/efg=="]),
+            ("${API}", "https://api.example.com", vec![]),
+            ("${API}", "https://u:p@example.com", vec!["https://u:p@example.com"]),
+            ("$${X}${Y}", "${X}secret", vec!["${X}secret"]),
+        ];
+        for (template, value, expected) in cases {
+            assert_eq!(SecretText::expanded(template, value).secrets(), expected, "{template}");
+        }
+    }
+}
