@@ -15,6 +15,7 @@ use crate::own::Seats;
 use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing, wanted_headers};
 use crate::record::Tally;
+use crate::refusals::Refusals;
 use crate::roster::Roster;
 use crate::routing::{Routing, keyed};
 use crate::run::CallIds;
@@ -116,6 +117,7 @@ pub struct Engine {
     letters: LetterRoom,
     health: Health,
     shown: Shown,
+    pub(crate) refusals: Refusals,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) events: Arc<Events>,
     pub(crate) tracing: Tracing,
@@ -201,6 +203,7 @@ impl Engine {
             letters,
             health,
             shown: Shown::default(),
+            refusals: Refusals::default(),
             subscriptions: Subscriptions::default(),
             own_seats: Seats::default(),
             surface_tally: SurfaceTally::default(),

@@ -76,6 +76,8 @@ words! {
         CatalogChanged = "catalog.changed",
         /// The configuration could not be read again; the last good one stays.
         ConfigError = "config.error",
+        /// Somebody was refused at the door: a foreign origin, a bad credential, another user of the machine.
+        RequestRefused = "request.refused",
     }
 }
 
@@ -102,7 +104,7 @@ impl EventKind {
             | Self::ServerError
             | Self::CatalogChanged => Audience::Server,
             Self::ToolChanged => Audience::Tool,
-            Self::ConfigError => Audience::Keepers,
+            Self::ConfigError | Self::RequestRefused => Audience::Keepers,
             _ => Audience::User,
         }
     }

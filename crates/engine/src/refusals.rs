@@ -1,0 +1,203 @@
+//! The record of refused attempts: an event and an audit row for operators, bounded under a flood.
+//!
+//! The first refusal of a kind from one source is recorded at once. Repetitions within [`WINDOW`] are counted and
+//! recorded as one row when the window ends. So a flood costs one row a minute and source, and at most
+//! [`MAX_SOURCES`] sources are told apart; further ones share one row for each code.
+
+use crate::clock::now_ms;
+use crate::engine::Engine;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::event::{Event, EventKind};
+use toolbooth_core::json::RawJson;
+
+/// How long repetitions are counted before they are recorded.
+const WINDOW: Duration = Duration::from_secs(60);
+/// How many sources are told apart at a time.
+const MAX_SOURCES: usize = 256;
+/// The most bytes of any text in a refusal.
+const MAX_TEXT_BYTES: usize = 128;
+/// The source of refusals beyond [`MAX_SOURCES`].
+const MANY: &str = "many sources";
+
+/// An attempt that was refused.
+#[derive(Debug, Clone, Copy)]
+pub struct Refusal<'a> {
+    /// The fault's stable code.
+    pub code: &'static str,
+    /// Where the attempt came from: an address, a user of the machine, a server.
+    pub source: &'a str,
+    /// The user, if the caller was identified; never what an unverified credential says.
+    pub user: Option<&'a str>,
+    /// What was attempted, without values that may be secret.
+    pub attempt: &'a str,
+}
+
+/// What makes two refusals repetitions of each other.
+type Key = (&'static str, Arc<str>, Arc<str>);
+
+/// Repetitions of one refusal.
+#[derive(Debug)]
+struct Repeated {
+    since: Instant,
+    /// How many were not recorded yet.
+    count: u64,
+    attempt: Arc<str>,
+}
+
+/// Refusals of the last minute.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    recent: Mutex<HashMap<Key, Repeated>>,
+}
+
+/// One row to write.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    key: Key,
+    attempt: Arc<str>,
+    count: u64,
+}
+
+fn short(text: &str) -> Arc<str> {
+    text[..text.floor_char_boundary(MAX_TEXT_BYTES)].into()
+}
+
+impl Refusals {
+    fn recent(&self) -> MutexGuard<'_, HashMap<Key, Repeated>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a refusal; gives the row to write now, if there is one.
+    fn note(&self, refusal: Refusal<'_>, now: Instant) -> Option<Row> {
+        let attempt = short(refusal.attempt);
+        let mut key = (refusal.code, short(refusal.source), short(refusal.user.unwrap_or_default()));
+        let mut recent = self.recent();
+        if recent.len() >= MAX_SOURCES && !recent.contains_key(&key) {
+            key = (refusal.code, MANY.into(), "".into());
+        }
+        match recent.get_mut(&key) {
+            Some(repeated) if now.duration_since(repeated.since) < WINDOW => {
+                repeated.count += 1;
+                repeated.attempt = attempt;
+                None
+            }
+            Some(repeated) => {
+                let count = std::mem::take(&mut repeated.count) + 1;
+                repeated.since = now;
+                Some(Row { key, attempt, count })
+            }
+            None => {
+                recent.insert(key.clone(), Repeated { since: now, count: 0, attempt: attempt.clone() });
+                Some(Row { key, attempt, count: 1 })
+            }
+        }
+    }
+
+    /// Rows for repetitions whose window has ended; forgets sources that were quiet since.
+    fn due(&self, now: Instant) -> Vec<Row> {
+        let mut rows = Vec::new();
+        self.recent().retain(|key, repeated| {
+            if now.duration_since(repeated.since) < WINDOW {
+                return true;
+            }
+            let count = std::mem::take(&mut repeated.count);
+            if count == 0 {
+                return false;
+            }
+            repeated.since = now;
+            rows.push(Row { key: key.clone(), attempt: repeated.attempt.clone(), count });
+            true
+        });
+        rows
+    }
+}
+
+impl Engine {
+    /// Records a refused attempt for operators: an event and an audit row, repetitions counted together. Never waits.
+    pub fn record_refusal(&self, refusal: Refusal<'_>) {
+        if let Some(row) = self.refusals.note(refusal, Instant::now()) {
+            self.write_refusals(vec![row]);
+        }
+    }
+
+    /// Records repetitions that were counted and whose minute is over; called now and then.
+    pub fn settle_refusals(&self) {
+        let rows = self.refusals.due(Instant::now());
+        if !rows.is_empty() {
+            self.write_refusals(rows);
+        }
+    }
+
+    fn write_refusals(&self, rows: Vec<Row>) {
+        let mut entries = Vec::with_capacity(rows.len());
+        for Row { key: (code, source, user), attempt, count } in rows {
+            tracing::warn!(code, source = &*source, user = &*user, count, "refused: {attempt}");
+            let event = Event::new(EventKind::RequestRefused).outcome("refused").code(code);
+            let event = match user.is_empty() {
+                true => event,
+                false => event.user(user.clone()),
+            };
+            self.emit(event.with("source", &*source).with("attempt", &*attempt).with("count", count));
+            let detail = serde_json::json!({ "source": &*source, "attempt": &*attempt, "count": count });
+            entries.push(AuditEntry {
+                code: Some(code.into()),
+                detail: Some(RawJson::from_value(&detail)),
+                ..AuditEntry::new(now_ms(), "refusal", &user, "refused")
+            });
+        }
+        let store = self.store().clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.audit_now(entries).await {
+                tracing::warn!("a refusal could not be written to the audit: {error}");
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal<'a>(code: &'static str, source: &'a str) -> Refusal<'a> {
+        Refusal { code, source, user: None, attempt: "POST /mcp" }
+    }
+
+    #[test]
+    fn the_first_is_recorded_at_once_and_repetitions_once_a_minute() {
+        let (refusals, start) = (Refusals::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(refusals.note(refusal("auth.refused", "::1"), start).map(|row| row.count), Some(1));
+        for _ in 0..4_000 {
+            assert_eq!(refusals.note(refusal("auth.refused", "::1"), at(1)), None);
+        }
+        assert!(refusals.note(refusal("auth.refused", "::2"), at(1)).is_some(), "another source");
+        assert!(refusals.note(refusal("request.bad-origin", "::1"), at(1)).is_some(), "another code");
+        assert!(refusals.due(at(30)).is_empty());
+        let due: Vec<u64> = refusals.due(at(62)).iter().map(|row| row.count).collect();
+        assert_eq!(due, [4_000], "those that were quiet since are forgotten");
+        assert!(refusals.due(at(200)).is_empty());
+        assert!(refusals.recent().is_empty());
+    }
+
+    #[test]
+    fn many_sources_share_a_row() {
+        let (refusals, now) = (Refusals::default(), Instant::now());
+        let sources: Vec<String> = (0..10_000).map(|number| format!("10.0.{number}")).collect();
+        let rows = sources.iter().filter_map(|source| refusals.note(refusal("auth.refused", source), now));
+        assert_eq!(rows.count(), MAX_SOURCES + 1);
+        assert!(refusals.recent().len() <= MAX_SOURCES + 1);
+    }
+
+    #[test]
+    fn texts_are_cut() {
+        let refusals = Refusals::default();
+        let long = "é".repeat(10_000);
+        let row = refusals.note(Refusal { attempt: &long, ..refusal("a.b", &long) }, Instant::now());
+        assert!(
+            row.is_some_and(|row| row.attempt.len() <= MAX_TEXT_BYTES && row.key.1.len() <= MAX_TEXT_BYTES)
+        );
+    }
+}
