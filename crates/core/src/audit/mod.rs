@@ -1,4 +1,4 @@
-//! The audit: one entry per call and decision, each bound to the one before it by its hash.
+//! The audit: one entry per call, decision and administrative act, each bound to the one before it by its hash.
 //!
 //! What the chain shows: a row that was changed, removed from the middle, added or moved after it
 //! was written. The head, recorded apart from the rows, shows rows that were cut off the end. What
@@ -6,8 +6,10 @@
 //! head. Against that, keep the head's hash, which every report gives, somewhere else.
 
 mod chain;
+mod kind;
 
 pub use chain::{AuditReport, BadRow, ChainHead, Flaw, Verifier};
+pub use kind::AuditKind;
 
 use crate::json::RawJson;
 use std::sync::Arc;
@@ -26,7 +28,7 @@ pub const MAX_AUDIT_TEXT_BYTES: usize = 1_024;
 pub struct AuditEntry {
     /// When.
     pub at_ms: i64,
-    /// What kind of thing: `call`, `decision`, `token`, `plan`, `config` and so on.
+    /// What kind of thing: the word of an [`AuditKind`].
     pub kind: Arc<str>,
     /// The call, or held call, it is about.
     pub call_id: Option<Uuid>,

@@ -1,0 +1,82 @@
+//! Kinds of audit rows.
+
+use std::fmt;
+
+/// What an audit row is about. The word is the row's `kind` in the store, over REST and on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AuditKind {
+    /// A call of a tool, however it ended.
+    Call,
+    /// An answer to a held call, or its expiry.
+    Decision,
+    /// A consent was remembered or forgotten.
+    Consent,
+    /// Plan mode was switched on or off.
+    Plan,
+    /// A changed tool was accepted, or a tool was released from quarantine.
+    Tool,
+    /// A dead letter was replayed or dropped.
+    DeadLetter,
+    /// A server asked the gateway's model.
+    Sampling,
+    /// A bearer token was created or revoked.
+    Token,
+    /// The configuration was read again.
+    Config,
+    /// The gateway signed in to a server, or its sign-in was forgotten.
+    Login,
+    /// Files of a project were trusted, or trust was taken back.
+    Trust,
+    /// A file was deleted.
+    File,
+    /// A server was connected, disconnected or restarted by hand.
+    Server,
+    /// A request was refused before it became a call.
+    Refusal,
+}
+
+impl AuditKind {
+    /// Every kind.
+    pub const ALL: [Self; 14] = [
+        Self::Call,
+        Self::Decision,
+        Self::Consent,
+        Self::Plan,
+        Self::Tool,
+        Self::DeadLetter,
+        Self::Sampling,
+        Self::Token,
+        Self::Config,
+        Self::Login,
+        Self::Trust,
+        Self::File,
+        Self::Server,
+        Self::Refusal,
+    ];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Decision => "decision",
+            Self::Consent => "consent",
+            Self::Plan => "plan",
+            Self::Tool => "tool",
+            Self::DeadLetter => "dead_letter",
+            Self::Sampling => "sampling",
+            Self::Token => "token",
+            Self::Config => "config",
+            Self::Login => "login",
+            Self::Trust => "trust",
+            Self::File => "file",
+            Self::Server => "server",
+            Self::Refusal => "refusal",
+        }
+    }
+}
+
+impl fmt::Display for AuditKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
