@@ -1,13 +1,19 @@
-//! Showing arguments without their secrets: a preview for audit rows and events.
+//! Showing arguments without their secrets: a preview for audit rows, dead letters and events.
+//!
+//! A value is a secret by the name of its key, by its shape wherever it stands in a text (`shapes`), or because it
+//! is the value of a variable of the configuration (`KnownSecrets`).
+
+mod shapes;
 
 use crate::audit::MAX_PREVIEW_BYTES;
 use crate::json::RawJson;
+use crate::secret::{KnownSecrets, MASK};
 use regex::Regex;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// What stands in place of a secret.
-const MASK: &str = "[redacted]";
+pub use shapes::mask_text;
 /// Words in a key that make its value a secret.
 const SECRET_KEYS: &[&str] = &[
     "password",
@@ -30,7 +36,7 @@ const SECRET_KEYS: &[&str] = &[
     "cvv",
     "ssn",
 ];
-/// How texts begin that are secrets wherever they stand.
+/// How texts begin that are secrets as a whole.
 const SECRET_STARTS: &[&str] = &[
     "bearer ",
     "basic ",
@@ -39,9 +45,11 @@ const SECRET_STARTS: &[&str] = &[
     "ghp_",
     "gho_",
     "github_pat_",
+    "glpat-",
     "xoxb-",
     "xoxp-",
     "akia",
+    "aiza",
     "eyj",
     "-----begin",
 ];
@@ -52,14 +60,21 @@ const MAX_LOOKED_AT: usize = 64 << 10;
 
 /// The beginning of arguments, secrets masked, at most `MAX_PREVIEW_BYTES` long.
 pub fn preview(arguments: &RawJson) -> String {
+    preview_without(arguments, &KnownSecrets::default())
+}
+
+/// The same, with these values masked too.
+pub fn preview_without(arguments: &RawJson, known: &KnownSecrets) -> String {
     let text = arguments.as_str();
-    if is_plainly_harmless(text) {
-        return text.to_owned();
-    }
     if text.len() > MAX_LOOKED_AT {
         return format!("{{…}} ({} bytes)", arguments.as_bytes().len());
     }
-    let Ok(mut value) = arguments.read::<Value>() else { return "{…}".into() };
+    let text = known.mask(text);
+    if is_plainly_harmless(&text) {
+        return text.into_owned();
+    }
+    // A mask needs no quotes of its own unless it stands for a bare number.
+    let Ok(mut value) = serde_json::from_str::<Value>(&text) else { return "{…}".into() };
     mask(&mut value);
     let mut text = value.to_string();
     if text.len() > MAX_PREVIEW_BYTES {
@@ -73,6 +88,14 @@ pub fn preview(arguments: &RawJson) -> String {
     text
 }
 
+/// A text that came from outside, with everything masked that is known to be a secret or looks like one.
+pub fn masked<'a>(text: &'a str, known: &KnownSecrets) -> Cow<'a, str> {
+    match known.mask(text) {
+        Cow::Borrowed(text) => mask_text(text),
+        Cow::Owned(text) => Cow::Owned(mask_text(&text).into_owned()),
+    }
+}
+
 /// Short arguments that hold none of the words that make a secret need no closer look; most are so.
 fn is_plainly_harmless(text: &str) -> bool {
     if text.len() > MAX_TEXT || text.bytes().filter(u8::is_ascii_digit).count() >= 13 || text.contains('\\') {
@@ -81,11 +104,11 @@ fn is_plainly_harmless(text: &str) -> bool {
     !SECRET_WORDS.is_match(text)
 }
 
-/// All words of both lists in one pass: every call with an audit row is looked at by this.
+/// All words of the lists in one pass: every call with an audit row is looked at by this.
 static SECRET_WORDS: LazyLock<Regex> = LazyLock::new(|| {
-    let words: Vec<String> =
-        SECRET_KEYS.iter().chain(SECRET_STARTS).map(|word| regex::escape(word)).collect();
-    Regex::new(&format!("(?i-u:{})", words.join("|"))).expect("words make a pattern")
+    let lists = [SECRET_KEYS, SECRET_STARTS, shapes::WORDS];
+    let words: Vec<String> = lists.iter().copied().flatten().map(|word| regex::escape(word)).collect();
+    Regex::new(&format!("(?i-u:{}|{})", words.join("|"), shapes::USER_IN_URL)).expect("words make a pattern")
 });
 
 fn mask(value: &mut Value) {
@@ -103,18 +126,28 @@ fn mask(value: &mut Value) {
         Value::String(text) => {
             if is_secret_text(text) {
                 *text = MASK.into();
-            } else if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
+                return;
+            }
+            if let Cow::Owned(masked) = mask_text(text) {
+                *text = masked;
+            }
+            if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
                 text.truncate(end);
                 text.push('…');
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Number(number) => {
+            if shapes::is_card(&number.to_string()) {
+                *value = MASK.into();
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
     }
 }
 
 /// Whether a value is a secret, by its name or by how it looks.
 pub fn is_secret(key: &str, value: &str) -> bool {
-    is_secret_key(key) || is_secret_text(value)
+    is_secret_key(key) || is_secret_text(value) || matches!(mask_text(value), Cow::Owned(_))
 }
 
 /// Whether arguments hold a secret anywhere; what is too long to be looked into counts as one.
@@ -135,10 +168,7 @@ fn is_secret_key(key: &str) -> bool {
 
 fn is_secret_text(text: &str) -> bool {
     let start: String = text.trim_start().chars().take(16).collect::<String>().to_ascii_lowercase();
-    let digits = text.chars().filter(char::is_ascii_digit).count();
-    let card =
-        (13..=19).contains(&digits) && text.chars().all(|c| c.is_ascii_digit() || c == ' ' || c == '-');
-    SECRET_STARTS.iter().any(|secret| start.starts_with(secret)) || card
+    SECRET_STARTS.iter().any(|secret| start.starts_with(secret))
 }
 
 #[cfg(test)]
@@ -161,6 +191,12 @@ mod tests {
             let given: Value = serde_json::from_str(&shown(given)).expect("JSON");
             assert_eq!(given, serde_json::from_str::<Value>(expected).expect("JSON"));
         }
+        let known = KnownSecrets::new(["correct-horse-battery", "4711471147"]);
+        let json = r#"{"note":"it is correct-horse-battery, you know","n":"4711471147","ok":1}"#;
+        let shown_without = preview_without(&RawJson::parse(json.to_owned()).expect("JSON"), &known);
+        assert_eq!(shown_without, r#"{"note":"it is [redacted], you know","n":"[redacted]","ok":1}"#);
+        let number = RawJson::parse(r#"{"n":4711471147}"#.to_owned()).expect("JSON");
+        assert!(!preview_without(&number, &known).contains("4711471147"));
         let long = format!(r#"{{"a":["{}"]}}"#, vec!["ä".repeat(100); 20].join("\",\""));
         assert!(shown(&long).len() <= MAX_PREVIEW_BYTES);
         assert!(shown(&format!(r#"{{"a":"{}"}}"#, "y".repeat(1 << 17))).contains("bytes"));
@@ -168,7 +204,7 @@ mod tests {
 
     #[test]
     fn no_word_of_a_secret_is_plainly_harmless() {
-        for word in SECRET_KEYS.iter().chain(SECRET_STARTS) {
+        for word in SECRET_KEYS.iter().chain(SECRET_STARTS).chain(shapes::WORDS) {
             for word in [(*word).to_owned(), word.to_uppercase()] {
                 assert!(!is_plainly_harmless(&format!(r#"{{"a{word}b":1}}"#)), "{word}");
             }
