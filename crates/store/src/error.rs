@@ -1,5 +1,6 @@
 //! What can go wrong with the store, and what to do then.
 
+use crate::sqlite::KeyTrouble;
 use std::path::PathBuf;
 use toolbooth_core::fault::{Blame, Fault};
 use uuid::Uuid;
@@ -28,6 +29,14 @@ pub enum StoreError {
         path: PathBuf,
         /// Why not.
         reason: std::io::ErrorKind,
+    },
+    /// The key file does not fit the database.
+    #[error("the key file {} {trouble}", path.display())]
+    Keys {
+        /// The key file.
+        path: PathBuf,
+        /// What is wrong with it.
+        trouble: KeyTrouble,
     },
     /// The file is another program's database.
     #[error("{} is a database, but not one of Toolbooth's", path.display())]
@@ -143,6 +152,12 @@ impl Fault for StoreError {
             Self::NotBuilt { .. } => "store.not-built",
             Self::InUse { .. } => "store.in-use",
             Self::Open { .. } => "store.open",
+            Self::Keys { trouble, .. } => match trouble {
+                KeyTrouble::Missing => "store.keys-missing",
+                KeyTrouble::Other => "store.keys-other",
+                KeyTrouble::Damaged => "store.keys-damaged",
+                KeyTrouble::Open => "store.keys-open",
+            },
             Self::Foreign { .. } => "store.foreign",
             Self::Corrupt { .. } => "store.corrupt",
             Self::NewerSchema { .. } => "store.newer-schema",
@@ -184,6 +199,12 @@ impl Fault for StoreError {
             }
             Self::Open { .. } => {
                 "check that the folder exists or can be made, and who may write to it".into()
+            }
+            Self::Keys { path, trouble: KeyTrouble::Open } => {
+                format!("look at who wrote it; `chown` it to the gateway's user and `chmod 600 {}`", path.display())
+            }
+            Self::Keys { .. } => {
+                "restore it from the backup that the database came from: without it nothing that was sealed can be opened".into()
             }
             Self::Foreign { .. } => "name another file: Toolbooth makes its own".into(),
             Self::Corrupt { path } => {

@@ -23,7 +23,7 @@ mod url;
 pub use audit::AuditFilter;
 pub use blobs::{BlobError, BlobPlace, BlobStream, BlobWriter, Blobs, Stored, Written};
 pub use error::{StoreError, Trouble};
-pub use files::FileFilter;
+pub use files::{FileFilter, FileQuota};
 pub use health::{HEALTH_MS, HealthRow, HealthStore, MAX_HEALTH, MAX_HEALTH_BATCH, MAX_WINDOW_BYTES};
 pub use held::{Claimed, Contest, Decided, Finished, HeldFilter, SameCall};
 pub use letters::{
@@ -39,7 +39,7 @@ pub use limits::{
 };
 pub use memory::MemoryStore;
 pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
-pub use sqlite::SqliteStore;
+pub use sqlite::{KeyTrouble, SqliteStore};
 pub use toolbooth_core::outcome::OutcomeKind;
 pub use url::{StoreUrl, StoreUrlError};
 
@@ -77,10 +77,21 @@ pub trait Store: HealthStore + LetterStore + Send + Sync {
     /// `Unknown` yields to any known outcome, and changes nothing that is known.
     async fn write_outcome(&self, outcome: Outcome) -> Result<(), StoreError>;
 
+    /// The same together with the call's audit entry: both are on disk when this returns.
+    async fn settle(&self, outcome: Outcome, audit: Option<AuditEntry>) -> Result<(), StoreError>;
+
+    /// Notes that a call which may have side effects is about to be sent: quickly, so that it survives kill -9, but
+    /// not a power cut. If the process dies before [`Store::note_end`], the call is an open intent at the next start.
+    async fn note_intent(&self, intent: Intent) -> Result<(), StoreError>;
+
+    /// Notes that such a call has ended, with its audit entry where it has one; as quickly.
+    async fn note_end(&self, call: Uuid, audit: Option<AuditEntry>) -> Result<(), StoreError>;
+
     /// Intents without an outcome, oldest first, at most `MAX_OPEN_INTENTS`.
     async fn open_intents(&self) -> Result<Vec<Intent>, StoreError>;
 
-    /// Marks every open intent `Unknown` and says how many there were; for the start of a gateway.
+    /// Marks every open intent `Unknown`, with audit entries, and says how many there were; for the start of a
+    /// gateway.
     async fn close_interrupted(&self, at_ms: i64) -> Result<u64, StoreError>;
 
     /// The newest calls of the journal, newest first, at most `MAX_RECENT_CALLS`.
@@ -203,8 +214,9 @@ pub trait Store: HealthStore + LetterStore + Send + Sync {
 
     /// Adds to the audit without waiting for the disk; waits while too much is queued.
     ///
-    /// It is durable after the next `flush`, or after any later write that has returned. An entry
-    /// that cannot be written is kept and tried again; when too many are, this answers the fault.
+    /// When it returns, the entry survives kill -9. It survives a power cut after the next `flush`, after any
+    /// later write that has returned, or 100 ms later. An entry that cannot be written is kept and tried
+    /// again; when too many are, this answers the fault.
     async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError>;
 
     /// Adds to the audit, all entries or none, and returns when they are durable.
@@ -219,7 +231,18 @@ pub trait Store: HealthStore + LetterStore + Send + Sync {
     /// Keeps what is known of a file whose content is kept already, and gives it the next version of its name.
     ///
     /// The same again is fine; another one under its id is `store.taken`.
-    async fn add_file(&self, file: FileRow) -> Result<FileRow, StoreError>;
+    async fn add_file(&self, file: FileRow) -> Result<FileRow, StoreError> {
+        self.add_file_within(file, FileQuota::default()).await
+    }
+
+    /// The same, unless the user has more than the quota then: that is `store.full`.
+    async fn add_file_within(&self, file: FileRow, quota: FileQuota) -> Result<FileRow, StoreError>;
+
+    /// How many files a user has, and how many bytes they are.
+    async fn file_usage(&self, user: &str) -> Result<(u64, u64), StoreError>;
+
+    /// Files that came before then, oldest first, at most `MAX_FILES_PAGE`.
+    async fn files_before(&self, created_ms: i64) -> Result<Vec<Uuid>, StoreError>;
 
     /// A file.
     async fn file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError>;
@@ -252,6 +275,12 @@ pub trait Store: HealthStore + LetterStore + Send + Sync {
 
     /// Until when a call's addresses of files count; nothing, if it was given none or they are forgotten.
     async fn grant(&self, call: Uuid) -> Result<Option<i64>, StoreError>;
+
+    /// The latest time that [`Store::raise_clock`] was told; 0 if none.
+    async fn latest_clock(&self) -> Result<i64, StoreError>;
+
+    /// Remembers a time of day, unless a later one is remembered.
+    async fn raise_clock(&self, at_ms: i64) -> Result<(), StoreError>;
 
     /// Drops expired nonces, grants and consents, and what is over beyond the retention.
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError>;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use std::fmt;
+use toolbooth_core::audit::{AuditEntry, AuditKind};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::outcome::OutcomeKind;
 use uuid::Uuid;
@@ -51,6 +52,19 @@ pub struct Intent {
     pub arguments_sha256: [u8; 32],
     /// The rung of the side-effect ladder, as its word.
     pub side_effect: String,
+}
+
+impl Intent {
+    /// The audit entry of a call that was sent, and of which nothing was heard before the gateway died.
+    pub(crate) fn cut_off(&self, at_ms: i64) -> AuditEntry {
+        AuditEntry {
+            call_id: Some(self.call_id),
+            server: Some(self.server.shared()),
+            tool: Some(self.tool.as_str().into()),
+            arguments_sha256: Some(self.arguments_sha256),
+            ..AuditEntry::new(at_ms, AuditKind::Call.as_str(), &self.user, OutcomeKind::Unknown.as_str())
+        }
+    }
 }
 
 /// How a call ended.

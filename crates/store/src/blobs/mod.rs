@@ -5,6 +5,7 @@
 
 #[cfg(feature = "s3")]
 pub mod bucket;
+mod disk;
 mod error;
 mod place;
 mod read;
@@ -129,13 +130,25 @@ impl Blobs {
 
     /// Begins to write a blob. What is not finished is as if it had never been.
     pub async fn writer(&self, id: Uuid) -> Result<BlobWriter, BlobError> {
-        Ok(BlobWriter::new(self.store()?.clone(), path_of(id), self.piece_bytes()))
+        let mut spot = None;
+        if let Kind::Disk(folder) = &self.place.kind {
+            let found = Spot { folder: folder.clone(), id };
+            let prepared = found.clone();
+            on_disk_thread(move || disk::prepare(&prepared.folder, &prepared.inner())).await?;
+            spot = Some(found);
+        }
+        Ok(BlobWriter::new(self.store()?.clone(), path_of(id), self.piece_bytes(), spot))
     }
 
     /// Reads some of a blob, piece by piece.
     pub async fn read(&self, id: Uuid, bytes: Range<u64>) -> Result<BlobStream, BlobError> {
         if bytes.is_empty() {
             return Ok(BlobStream::empty());
+        }
+        if let Kind::Disk(folder) = &self.place.kind {
+            let spot = Spot { folder: folder.clone(), id };
+            let file = on_disk_thread(move || spot.open()).await?;
+            return Ok(BlobStream::of_file(file, bytes));
         }
         let options = GetOptions { range: Some(bytes.into()), ..GetOptions::default() };
         let found = self.store()?.get_opts(&path_of(id), options).await?;
@@ -179,6 +192,33 @@ impl Blobs {
         let swept = tokio::task::spawn_blocking(move || sweep(&folder)).await;
         swept.unwrap_or(Ok(0)).map_err(|error| BlobError::of_disk(&error))
     }
+}
+
+/// Where a blob lies on a disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Spot {
+    folder: PathBuf,
+    id: Uuid,
+}
+
+impl Spot {
+    fn inner(&self) -> String {
+        self.id.simple().to_string()[30..].to_owned()
+    }
+
+    fn open(&self) -> Result<std::fs::File, BlobError> {
+        disk::open(&self.folder, &self.inner(), &self.id.to_string())
+    }
+
+    fn seal(&self) -> Result<(), BlobError> {
+        disk::seal(&self.folder, &self.inner(), &self.id.to_string())
+    }
+}
+
+async fn on_disk_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
+) -> Result<T, BlobError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(BlobError::Failed))
 }
 
 /// Where a blob lies: spread over folders by the random end of its id.

@@ -7,6 +7,7 @@ use futures_util::{Stream, StreamExt};
 use object_store::{GetResult, GetResultPayload};
 use std::fmt;
 use std::io::SeekFrom;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
@@ -35,12 +36,14 @@ impl BlobStream {
             GetResultPayload::Stream(pieces) => {
                 Ok(Self(pieces.map(|piece| piece.map_err(BlobError::from)).boxed()))
             }
-            GetResultPayload::File(file, _) => {
-                let file = tokio::fs::File::from_std(file);
-                let reading = Reading { file, from: Some(range.start), left: range.end - range.start };
-                Ok(Self(stream::try_unfold(reading, Reading::next).boxed()))
-            }
+            GetResultPayload::File(file, _) => Ok(Self::of_file(file, range)),
         }
+    }
+
+    pub(super) fn of_file(file: std::fs::File, range: Range<u64>) -> Self {
+        let file = tokio::fs::File::from_std(file);
+        let reading = Reading { file, from: Some(range.start), left: range.end - range.start };
+        Self(stream::try_unfold(reading, Reading::next).boxed())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Writing a blob: pieces in, and at the end its length and hash.
 
-use super::BlobError;
+use super::{BlobError, Spot, on_disk_thread};
 use bytes::Bytes;
 use object_store::path::Path as BlobPath;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload, WriteMultipart};
@@ -21,6 +21,8 @@ pub struct BlobWriter {
     rest: Option<WriteMultipart>,
     size_bytes: u64,
     hash: Sha256,
+    /// Where it will lie, on a disk.
+    spot: Option<Spot>,
 }
 
 /// What was written.
@@ -39,8 +41,14 @@ impl fmt::Debug for BlobWriter {
 }
 
 impl BlobWriter {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, path: BlobPath, piece_bytes: usize) -> Self {
-        Self { store, path, piece_bytes, first: Vec::new(), rest: None, size_bytes: 0, hash: Sha256::new() }
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        path: BlobPath,
+        piece_bytes: usize,
+        spot: Option<Spot>,
+    ) -> Self {
+        let hash = Sha256::new();
+        Self { store, path, piece_bytes, first: Vec::new(), rest: None, size_bytes: 0, hash, spot }
     }
 
     /// How much was written so far.
@@ -79,6 +87,9 @@ impl BlobWriter {
                 let payload: PutPayload = std::mem::take(&mut self.first).into_iter().collect();
                 self.store.put(&self.path, payload).await?;
             }
+        }
+        if let Some(spot) = self.spot.take() {
+            on_disk_thread(move || spot.seal()).await?;
         }
         let sha256 = std::mem::take(&mut self.hash).finalize().into();
         Ok(Written { size_bytes: self.size_bytes, sha256 })

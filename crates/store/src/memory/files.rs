@@ -1,8 +1,8 @@
 //! Files in memory.
 
 use crate::StoreError;
-use crate::files::FileFilter;
-use crate::limits::{MAX_FILES_OF_USER, MAX_FILES_PAGE};
+use crate::files::{FileFilter, FileQuota};
+use crate::limits::MAX_FILES_PAGE;
 use std::collections::HashMap;
 use toolbooth_core::file::FileRow;
 use uuid::Uuid;
@@ -15,15 +15,24 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn add(&mut self, mut new: FileRow) -> Result<FileRow, StoreError> {
+    pub(super) fn usage(&self, user: &str) -> (u64, u64) {
+        let own = self.rows.iter().filter(|row| row.user == user);
+        own.fold((0, 0), |(files, bytes), row| (files + 1, row.size_bytes.saturating_add(bytes)))
+    }
+
+    pub(super) fn before(&self, created_ms: i64) -> Vec<Uuid> {
+        let old = self.rows.iter().filter(|row| row.created_ms < created_ms);
+        old.take(MAX_FILES_PAGE as usize).map(|row| row.id).collect()
+    }
+
+    pub(super) fn add(&mut self, mut new: FileRow, quota: FileQuota) -> Result<FileRow, StoreError> {
         if let Some(kept) = self.find(new.id) {
             new.version = kept.version;
             let taken = StoreError::Taken { what: "file", name: new.id.to_string() };
             return if kept == new { Ok(kept) } else { Err(taken) };
         }
-        if self.rows.iter().filter(|row| row.user == new.user).count() >= MAX_FILES_OF_USER {
-            return Err(StoreError::Full { what: "files of one user" });
-        }
+        let (files, bytes) = self.usage(&new.user);
+        quota.check(files, bytes, new.size_bytes)?;
         let same =
             |row: &&FileRow| row.user == new.user && row.session == new.session && row.name == new.name;
         let last = self.rows.iter().filter(same).map(|row| row.version).max();

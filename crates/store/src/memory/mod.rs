@@ -9,7 +9,7 @@ mod letters;
 mod tokens;
 
 use crate::audit::AuditFilter;
-use crate::files::FileFilter;
+use crate::files::{FileFilter, FileQuota};
 use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Step};
 use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
 use crate::records::{CallRow, Closing, DiscoveryRecord, Intent, NonceUse, Outcome, closing};
@@ -53,6 +53,7 @@ struct State {
     next_place: u64,
     secrets: HashMap<String, Vec<u8>>,
     nonces: HashMap<Vec<u8>, i64>,
+    latest_clock: i64,
     tokens: Tokens,
     held: Held,
     letters: Letters,
@@ -171,6 +172,36 @@ impl Store for MemoryStore {
         })
     }
 
+    async fn settle(&self, outcome: Outcome, audit: Option<AuditEntry>) -> Result<(), StoreError> {
+        self.audit_now(audit.into_iter().collect()).await?;
+        self.write_outcome(outcome).await
+    }
+
+    async fn note_intent(&self, intent: Intent) -> Result<(), StoreError> {
+        self.write_intent(intent).await
+    }
+
+    async fn note_end(&self, call: Uuid, audit: Option<AuditEntry>) -> Result<(), StoreError> {
+        self.with(|state| {
+            if let Some(place) = state.place.remove(&call) {
+                state.calls.remove(&place);
+            }
+            Ok(())
+        })?;
+        self.audit_now(audit.into_iter().collect()).await
+    }
+
+    async fn latest_clock(&self) -> Result<i64, StoreError> {
+        self.with(|state| Ok(state.latest_clock))
+    }
+
+    async fn raise_clock(&self, at_ms: i64) -> Result<(), StoreError> {
+        self.with(|state| {
+            state.latest_clock = state.latest_clock.max(at_ms);
+            Ok(())
+        })
+    }
+
     async fn open_intents(&self) -> Result<Vec<Intent>, StoreError> {
         self.with(|state| {
             let open = state.calls.values().filter(|row| row.outcome.is_none());
@@ -183,6 +214,7 @@ impl Store for MemoryStore {
             let mut closed = 0;
             for row in state.calls.values_mut().filter(|row| row.outcome.is_none()) {
                 row.outcome = Some(interrupted(&row.intent, at_ms));
+                state.audit.add(row.intent.cut_off(at_ms));
                 closed += 1;
             }
             Ok(closed)
@@ -378,9 +410,17 @@ impl Store for MemoryStore {
         self.with(|state| Ok(state.audit.verify()))
     }
 
-    async fn add_file(&self, file: FileRow) -> Result<FileRow, StoreError> {
+    async fn add_file_within(&self, file: FileRow, quota: FileQuota) -> Result<FileRow, StoreError> {
         limits::check_file(&file)?;
-        self.with(|state| state.files.add(file))
+        self.with(|state| state.files.add(file, quota))
+    }
+
+    async fn file_usage(&self, user: &str) -> Result<(u64, u64), StoreError> {
+        self.with(|state| Ok(state.files.usage(user)))
+    }
+
+    async fn files_before(&self, created_ms: i64) -> Result<Vec<Uuid>, StoreError> {
+        self.with(|state| Ok(state.files.before(created_ms)))
     }
 
     async fn file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError> {

@@ -27,7 +27,10 @@ pub(crate) const LAST_VERSION: &str = "\
     SELECT max(version) FROM files WHERE user_name = $1 AND name = $2 \
     AND coalesce(session, '') = coalesce($3, '')";
 
-pub(crate) const USER_FILES: &str = "SELECT count(*) FROM files WHERE user_name = $1";
+pub(crate) const USER_FILES: &str =
+    "SELECT count(*) AS files, coalesce(sum(size_bytes), 0) AS bytes FROM files WHERE user_name = $1";
+
+pub(crate) const FILES_BEFORE: &str = "SELECT id FROM files WHERE created_ms < $1 ORDER BY seq LIMIT $2";
 
 // Conditions, order and limit are added.
 pub(crate) const FILES: &str = select_files!(" WHERE true");

@@ -33,7 +33,15 @@ pub(crate) const RECENT_CALLS: &str = "\
 pub(crate) const CLOSE_INTERRUPTED: &str =
     "UPDATE calls SET outcome = 'unknown', ended_at_ms = $1, duration_ms = 0 WHERE outcome IS NULL";
 
-pub(crate) const SECRET: &str = "SELECT value FROM secrets WHERE name = $1";
+pub(crate) const MARK: &str = "SELECT value FROM marks WHERE name = $1";
+
+pub(crate) const RAISE_MARK: &str = "\
+    INSERT INTO marks (name, value) VALUES ($1, $2) \
+    ON CONFLICT (name) DO UPDATE SET value = max(marks.value, excluded.value)";
+
+pub(crate) const SECRETS: &str = "SELECT name, value FROM secrets";
+
+pub(crate) const SET_SECRET: &str = "UPDATE secrets SET value = $2 WHERE name = $1";
 
 pub(crate) const ADD_SECRET: &str =
     "INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";

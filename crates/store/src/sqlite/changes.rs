@@ -3,11 +3,12 @@
 use super::audit::Ledger;
 use super::held::Sweep;
 use super::writer::PURGE_CHUNK;
-use super::{consents, discoveries, files, health, held, letters, plans, rows, tokens};
+use super::{consents, discoveries, files, health, held, letters, marks, plans, rows, tokens};
+use crate::files::FileQuota;
 use crate::health::HealthRow;
 use crate::held::{Contest, Step};
 use crate::letters::LetterContest;
-use crate::limits::AuditRetention;
+use crate::limits::{AuditRetention, MAX_OPEN_INTENTS};
 use crate::records::{Closing, DiscoveryRecord, Intent, Outcome, closing};
 use crate::{StoreError, sql};
 use sqlx::SqliteConnection;
@@ -27,13 +28,18 @@ pub(super) enum Change {
     SaveDiscovery(DiscoveryRecord),
     ForgetDiscovery(ServerName),
     Intent(Intent),
-    Outcome(Outcome),
+    Outcome {
+        outcome: Outcome,
+        audit: Option<Box<AuditEntry>>,
+    },
+    RaiseClock(i64),
     CloseInterrupted {
         at_ms: i64,
     },
+    /// What stands for a key that is in the key file.
     Secret {
         name: String,
-        candidate: Vec<u8>,
+        marker: Vec<u8>,
     },
     Nonce {
         nonce: Vec<u8>,
@@ -80,7 +86,10 @@ pub(super) enum Change {
     SavePins(Vec<Pin>),
     SaveRelease(Release),
     ForgetPins(ServerName),
-    AddFile(Box<FileRow>),
+    AddFile {
+        file: Box<FileRow>,
+        quota: FileQuota,
+    },
     RemoveFile(Uuid),
     OpenGrant {
         call: Uuid,
@@ -111,8 +120,6 @@ pub(super) enum Change {
 pub(super) struct Effect {
     /// How many rows it touched.
     pub(super) rows: u64,
-    /// The secret that stands, for `Change::Secret`.
-    pub(super) secret: Vec<u8>,
     /// The token as it stands now.
     pub(super) token: Option<TokenRecord>,
     /// Who won.
@@ -153,8 +160,16 @@ pub(super) async fn write(
         Change::SaveDiscovery(record) => return discoveries::save(connection, record).await,
         Change::ForgetDiscovery(server) => return discoveries::forget(connection, server).await,
         Change::Intent(intent) => return write_intent(connection, intent).await,
-        Change::Outcome(outcome) => return write_outcome(connection, outcome).await,
-        Change::Secret { name, candidate } => return add_secret(connection, name, candidate).await,
+        Change::Outcome { outcome, audit } => {
+            // The call has ended, whatever the journal makes of its outcome.
+            notes.extend(audit.map(|entry| *entry));
+            return write_outcome(connection, outcome).await;
+        }
+        Change::CloseInterrupted { at_ms } => return close_interrupted(connection, at_ms, notes).await,
+        Change::RaiseClock(at_ms) => {
+            marks::raise(connection, marks::CLOCK, at_ms).await?;
+            return Ok(Ok(Effect::default()));
+        }
         Change::AddToken(token) => return tokens::add(connection, token).await,
         Change::RevokeToken { id, at_ms } => return tokens::revoke(connection, id, at_ms).await,
         Change::Hold(call) => return held::hold(connection, *call).await,
@@ -178,8 +193,9 @@ pub(super) async fn write(
         Change::RevokeConsent(id) => return consents::revoke(connection, id).await,
         Change::SavePins(pins) => return consents::save_pins(connection, pins).await,
         Change::SaveRelease(release) => return consents::save_release(connection, release).await,
-        Change::AddFile(file) => return files::add(connection, *file).await,
+        Change::AddFile { file, quota } => return files::add(connection, *file, quota).await,
         Change::RemoveFile(id) => return files::remove(connection, id).await,
+        Change::Secret { name, marker } => sqlx::query(sql::ADD_SECRET).bind(name).bind(marker),
         Change::OpenGrant { call, until_ms } => {
             sqlx::query(sql::files::OPEN_GRANT).bind(call.to_string()).bind(until_ms)
         }
@@ -188,7 +204,6 @@ pub(super) async fn write(
         }
         Change::EndGrants { until_ms } => sqlx::query(sql::files::END_GRANTS).bind(until_ms),
         Change::ForgetPins(server) => sqlx::query(sql::consents::FORGET_PINS).bind(String::from(server)),
-        Change::CloseInterrupted { at_ms } => sqlx::query(sql::CLOSE_INTERRUPTED).bind(at_ms),
         Change::Nonce { nonce, expires_at_ms } => sqlx::query(sql::USE_NONCE).bind(nonce).bind(expires_at_ms),
         Change::Purge { statement, bound } => sqlx::query(statement).bind(bound).bind(PURGE_CHUNK as i64),
     };
@@ -196,7 +211,10 @@ pub(super) async fn write(
     Ok(Ok(Effect { rows, ..Effect::default() }))
 }
 
-async fn write_intent(connection: &mut SqliteConnection, intent: Intent) -> Result<Verdict, sqlx::Error> {
+pub(super) async fn write_intent(
+    connection: &mut SqliteConnection,
+    intent: Intent,
+) -> Result<Verdict, sqlx::Error> {
     let query = sqlx::query(sql::WRITE_INTENT)
         .bind(intent.call_id.to_string())
         .bind(intent.at_ms)
@@ -237,13 +255,14 @@ async fn write_outcome(connection: &mut SqliteConnection, outcome: Outcome) -> R
     })
 }
 
-async fn add_secret(
+async fn close_interrupted(
     connection: &mut SqliteConnection,
-    name: String,
-    candidate: Vec<u8>,
+    at_ms: i64,
+    notes: &mut Vec<AuditEntry>,
 ) -> Result<Verdict, sqlx::Error> {
-    let query = sqlx::query(sql::ADD_SECRET).bind(name.clone()).bind(candidate);
-    let rows = query.execute(&mut *connection).await?.rows_affected();
-    let secret = sqlx::query_scalar(sql::SECRET).bind(name).fetch_one(connection).await?;
-    Ok(Ok(Effect { rows, secret, ..Effect::default() }))
+    let open = sqlx::query(sql::OPEN_CALLS).bind(i64::from(MAX_OPEN_INTENTS));
+    let open = open.fetch_all(&mut *connection).await?;
+    notes.extend(rows::readable(&open, rows::call).iter().map(|row| row.intent.cut_off(at_ms)));
+    let closed = sqlx::query(sql::CLOSE_INTERRUPTED).bind(at_ms).execute(connection).await?;
+    Ok(Ok(Effect { rows: closed.rows_affected(), ..Effect::default() }))
 }

@@ -17,7 +17,7 @@ use tracing::warn;
 const APPLICATION_ID: i64 = 0x5442_7468;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Every schema since the first; a new one is a line here and a file beside the others.
-const MIGRATIONS: [(i64, &str, &str); 9] = [
+const MIGRATIONS: [(i64, &str, &str); 10] = [
     (1, "first", include_str!("../../migrations/sqlite/0001_first.sql")),
     (2, "tokens", include_str!("../../migrations/sqlite/0002_tokens.sql")),
     (3, "held", include_str!("../../migrations/sqlite/0003_held.sql")),
@@ -27,6 +27,7 @@ const MIGRATIONS: [(i64, &str, &str); 9] = [
     (7, "health", include_str!("../../migrations/sqlite/0007_health.sql")),
     (8, "quality", include_str!("../../migrations/sqlite/0008_quality.sql")),
     (9, "pieces", include_str!("../../migrations/sqlite/0009_pieces.sql")),
+    (10, "marks", include_str!("../../migrations/sqlite/0010_marks.sql")),
 ];
 
 /// A database file that this process has claimed.
@@ -51,7 +52,12 @@ impl DatabaseFile {
 
     /// A connection that writes, to a database that is ours and has the newest schema.
     pub(super) async fn connect_writer(&self) -> Result<SqliteConnection, StoreError> {
-        let options = self.options().pragma("cache_size", "-1024").pragma("journal_size_limit", "8388608");
+        let options = self
+            .options()
+            .pragma("cache_size", "-1024")
+            .pragma("journal_size_limit", "8388608")
+            // What is deleted may have been a secret.
+            .pragma("secure_delete", "on");
         let mut connection = self.noted(options.connect().await)?;
         // Nothing is written, not even the journal's mode, before the file is known to be ours.
         let newborn = self.inspect(&mut connection).await?;

@@ -3,8 +3,8 @@
 use super::changes::{Effect, Verdict};
 use super::rows::unreadable;
 use crate::StoreError;
-use crate::files::FileFilter;
-use crate::limits::{MAX_FILES_OF_USER, MAX_FILES_PAGE};
+use crate::files::{FileFilter, FileQuota};
+use crate::limits::MAX_FILES_PAGE;
 use crate::sql::files as sql;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::SqliteRow;
@@ -70,7 +70,16 @@ pub(super) fn known(ids: &[Uuid]) -> QueryBuilder<Sqlite> {
     query
 }
 
-pub(super) async fn add(connection: &mut SqliteConnection, mut new: FileRow) -> Result<Verdict, sqlx::Error> {
+/// How many files a user has, and how many bytes they are.
+pub(super) fn usage(row: &SqliteRow) -> Result<(u64, u64), BoxDynError> {
+    Ok((row.try_get::<i64, _>("files")?.try_into()?, row.try_get::<i64, _>("bytes")?.try_into()?))
+}
+
+pub(super) async fn add(
+    connection: &mut SqliteConnection,
+    mut new: FileRow,
+    quota: FileQuota,
+) -> Result<Verdict, sqlx::Error> {
     let kept = |file| Ok(Effect { file: Some(file), ..Effect::default() });
     let present = sqlx::query(sql::FILE).bind(new.id.to_string()).fetch_optional(&mut *connection).await?;
     if let Some(row) = present {
@@ -79,10 +88,10 @@ pub(super) async fn add(connection: &mut SqliteConnection, mut new: FileRow) -> 
             _ => Err(StoreError::Taken { what: "file", name: new.id.to_string() }),
         });
     }
-    let count: i64 =
-        sqlx::query_scalar(sql::USER_FILES).bind(new.user.clone()).fetch_one(&mut *connection).await?;
-    if count >= MAX_FILES_OF_USER as i64 {
-        return Ok(Err(StoreError::Full { what: "files of one user" }));
+    let used = sqlx::query(sql::USER_FILES).bind(new.user.clone()).fetch_one(&mut *connection).await?;
+    let (files, bytes) = usage(&used).unwrap_or((u64::MAX, u64::MAX));
+    if let Err(full) = quota.check(files, bytes, new.size_bytes) {
+        return Ok(Err(full));
     }
     let last = sqlx::query_scalar::<_, Option<u32>>(sql::LAST_VERSION)
         .bind(new.user.clone())

@@ -8,22 +8,25 @@ mod file;
 mod files;
 mod health;
 mod held;
+mod keys;
 mod letters;
 mod lock;
+mod marks;
 mod plans;
 mod reader;
 mod rows;
+mod spool;
 mod tokens;
 mod writer;
 
 use crate::audit::AuditFilter;
-use crate::files::FileFilter;
+use crate::files::{FileFilter, FileQuota};
 use crate::health::HEALTH_MS;
 use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Page, Step, narrowest};
 use crate::letters::{ENDED_LETTER_MS, MAX_LETTERS, OPEN_LETTER_MS};
 use crate::limits::{
-    self, MAX_CONSENTS_PAGE, MAX_HELD, MAX_HELD_RESULTS, MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PINS,
-    MAX_PLANS_PAGE, MAX_RECENT_CALLS, MAX_RELEASES, Retention,
+    self, MAX_CONSENTS_PAGE, MAX_FILES_PAGE, MAX_HELD, MAX_HELD_RESULTS, MAX_OPEN_INTENTS, MAX_OPEN_PLANS,
+    MAX_PINS, MAX_PLANS_PAGE, MAX_RECENT_CALLS, MAX_RELEASES, Retention,
 };
 use crate::records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
 use crate::{Store, StoreError, sql};
@@ -32,12 +35,15 @@ use changes::Change;
 use file::DatabaseFile;
 use futures_util::TryStreamExt;
 use held::Sweep;
+pub use keys::KeyTrouble;
+use keys::{KeyFile, marker_of};
 use reader::Readers;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Sqlite, query::Query};
 use std::fmt;
 use std::path::Path;
+use tokio::sync::Mutex;
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow};
 use toolbooth_core::consent::{Consent, ConsentQuery, Pin, Release};
 use toolbooth_core::file::FileRow;
@@ -54,6 +60,8 @@ pub struct SqliteStore {
     retention: Retention,
     readers: Readers,
     writer: Writer,
+    // One at a time, so that nobody replaces a key that somebody else has just made.
+    keys: Mutex<KeyFile>,
 }
 
 impl fmt::Debug for SqliteStore {
@@ -66,9 +74,15 @@ impl SqliteStore {
     /// Opens the database at `path`; makes it, and its folder, if they are not there.
     pub async fn open(path: &Path, retention: Retention) -> Result<Self, StoreError> {
         let (file, lock) = DatabaseFile::claim(path)?;
-        let ready = Ready::connect(&file).await?;
-        let writer = Writer::start(file.clone(), ready, lock);
-        Ok(Self { readers: Readers::new(file.clone()), file, retention, writer })
+        let mut ready = Ready::connect(&file).await?;
+        let keys = ready.keys(&file).await?;
+        let spool = ready.recover(&file).await?;
+        let writer = Writer::start(file.clone(), ready, spool, lock);
+        Ok(Self { readers: Readers::new(file.clone()), file, retention, writer, keys: Mutex::new(keys) })
+    }
+
+    fn is_closed(&self) -> bool {
+        self.writer.is_closed()
     }
 
     async fn step(&self, id: Uuid, step: Step, audit: Option<AuditEntry>) -> Result<Contest, StoreError> {
@@ -121,8 +135,30 @@ impl Store for SqliteStore {
 
     async fn write_outcome(&self, outcome: Outcome) -> Result<(), StoreError> {
         limits::check_outcome(&outcome)?;
-        self.writer.write(Change::Outcome(outcome)).await?;
+        self.writer.write(Change::Outcome { outcome, audit: None }).await?;
         Ok(())
+    }
+
+    async fn settle(&self, outcome: Outcome, audit: Option<AuditEntry>) -> Result<(), StoreError> {
+        limits::check_outcome(&outcome)?;
+        let audit = audit.map(|mut entry| {
+            entry.fit();
+            Box::new(entry)
+        });
+        self.writer.write(Change::Outcome { outcome, audit }).await?;
+        Ok(())
+    }
+
+    async fn note_intent(&self, intent: Intent) -> Result<(), StoreError> {
+        limits::check_intent(&intent)?;
+        self.writer.begin(intent)
+    }
+
+    async fn note_end(&self, call: Uuid, audit: Option<AuditEntry>) -> Result<(), StoreError> {
+        match audit {
+            Some(entry) => self.audit(entry).await,
+            None => self.writer.end(call),
+        }
     }
 
     async fn open_intents(&self) -> Result<Vec<Intent>, StoreError> {
@@ -146,18 +182,23 @@ impl Store for SqliteStore {
         create: &(dyn Fn() -> Vec<u8> + Send + Sync),
     ) -> Result<Vec<u8>, StoreError> {
         limits::check_secret_name(name)?;
-        let mut reader = self.readers.take().await?;
-        let query = sqlx::query_scalar::<_, Vec<u8>>(sql::SECRET).bind(name.to_owned());
-        let found =
-            query.fetch_optional(reader.connection()).await.map_err(|error| self.file.fault(&error))?;
-        reader.give_back();
-        if let Some(secret) = found {
-            return Ok(secret);
+        let mut keys = self.keys.lock().await;
+        if let Some(key) = keys.get(name) {
+            if self.is_closed() {
+                return Err(StoreError::Closed);
+            }
+            return Ok(key.clone());
         }
-        let candidate = create();
-        limits::check_secret(&candidate)?;
-        // The writer keeps the first candidate and answers with that one, whoever made it.
-        Ok(self.writer.write(Change::Secret { name: name.to_owned(), candidate }).await?.secret)
+        let key = create();
+        limits::check_secret(&key)?;
+        if self.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        // The fingerprint last: a key that nobody was told does no harm, a fingerprint without its key would.
+        keys.add(name, key.clone())?;
+        let marker = marker_of(&key);
+        self.writer.write(Change::Secret { name: name.to_owned(), marker }).await?;
+        Ok(key)
     }
 
     async fn use_nonce(&self, nonce: &[u8], expires_at_ms: i64) -> Result<NonceUse, StoreError> {
@@ -363,10 +404,20 @@ impl Store for SqliteStore {
         Ok(report)
     }
 
-    async fn add_file(&self, file: FileRow) -> Result<FileRow, StoreError> {
+    async fn add_file_within(&self, file: FileRow, quota: FileQuota) -> Result<FileRow, StoreError> {
         limits::check_file(&file)?;
-        let kept = self.writer.write(Change::AddFile(file.clone().into())).await?.file;
+        let kept = self.writer.write(Change::AddFile { file: file.clone().into(), quota }).await?.file;
         Ok(kept.unwrap_or(file))
+    }
+
+    async fn file_usage(&self, user: &str) -> Result<(u64, u64), StoreError> {
+        let query = sqlx::query(sql::files::USER_FILES).bind(user.to_owned());
+        Ok(self.all(query, files::usage).await?.pop().unwrap_or_default())
+    }
+
+    async fn files_before(&self, created_ms: i64) -> Result<Vec<Uuid>, StoreError> {
+        let query = sqlx::query(sql::files::FILES_BEFORE).bind(created_ms).bind(i64::from(MAX_FILES_PAGE));
+        self.all(query, files::id).await
     }
 
     async fn file(&self, id: Uuid) -> Result<Option<FileRow>, StoreError> {
@@ -417,6 +468,19 @@ impl Store for SqliteStore {
     async fn grant(&self, call: Uuid) -> Result<Option<i64>, StoreError> {
         let query = sqlx::query(sql::files::GRANT).bind(call.to_string());
         Ok(self.all(query, |row| Ok(sqlx::Row::try_get(row, "until_ms")?)).await?.pop())
+    }
+
+    async fn latest_clock(&self) -> Result<i64, StoreError> {
+        let mut reader = self.readers.take().await?;
+        let found = marks::read(reader.connection(), marks::CLOCK).await;
+        let found = found.map_err(|error| self.file.fault(&error))?;
+        reader.give_back();
+        Ok(found)
+    }
+
+    async fn raise_clock(&self, at_ms: i64) -> Result<(), StoreError> {
+        self.writer.write(Change::RaiseClock(at_ms)).await?;
+        Ok(())
     }
 
     async fn purge(&self, now_ms: i64) -> Result<(), StoreError> {

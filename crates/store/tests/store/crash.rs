@@ -9,12 +9,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tokio::task::JoinSet;
+use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::fault::Fault;
-use toolbooth_store::{OutcomeKind, open};
+use toolbooth_store::{AuditFilter, OutcomeKind, open};
 use uuid::Uuid;
 
 pub const PLACE: &str = "TOOLBOOTH_STORE_CRASH_TEST";
 const ROUNDS: usize = 20;
+const NOTING_ROUNDS: usize = 12;
 const MOST_ACKNOWLEDGED: usize = 400;
 
 #[tokio::test]
@@ -32,6 +34,34 @@ async fn victim() {
                 let call_id = intent.call_id;
                 store.write_intent(intent).await.expect("written");
                 println!("acknowledged {call_id}");
+            }
+        });
+    }
+    writers.join_all().await;
+}
+
+#[tokio::test]
+#[ignore = "the victim of a test below, which starts it: cargo test -p toolbooth-store crash"]
+async fn noting_victim() {
+    let Ok(place) = std::env::var(PLACE) else { return };
+    let store = open(&url(Path::new(&place))).await.expect("the store opens");
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let store = Arc::clone(&store);
+        writers.spawn(async move {
+            // One page of open intents is enough for all of them.
+            let most = if writer == 0 { 200 } else { 100_000 };
+            for at_ms in 0..most {
+                let intent = intent(at_ms);
+                let id = intent.call_id;
+                store.note_intent(intent).await.expect("noted");
+                if writer == 0 {
+                    println!("acknowledged {id}");
+                    continue; // It never ends.
+                }
+                let entry = AuditEntry { call_id: Some(id), ..AuditEntry::new(at_ms, "call", "ann", "done") };
+                store.note_end(id, Some(entry)).await.expect("noted");
+                println!("ended {id}");
             }
         });
     }
@@ -92,6 +122,59 @@ async fn kill_9_loses_nothing_that_was_acknowledged() {
     assert!(calls.iter().all(|row| row.outcome.as_ref().is_some_and(|end| end.kind == OutcomeKind::Unknown)));
     store.close().await;
     println!("{} calls acknowledged in {ROUNDS} rounds, {closed} found", acknowledged.len());
+}
+
+/// H7: rows of acknowledged calls that waited for the next commit were lost.
+#[tokio::test]
+async fn kill_9_loses_no_audit_row_that_nobody_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("toolbooth.db");
+    let (mut ended, mut begun) = (HashSet::new(), HashSet::new());
+    for round in 0..NOTING_ROUNDS {
+        let mut victim = start_victim("crash::noting_victim", &place);
+        let output = BufReader::new(victim.stdout.take().expect("its output"));
+        let enough = 1 + random_below(2_000);
+        let mut count = 0;
+        for line in output.lines() {
+            let line = line.expect("text");
+            let mut words = line.split(' ');
+            let (Some(kind), Some(Ok(id))) = (words.next(), words.next().map(str::parse::<Uuid>)) else {
+                continue;
+            };
+            match kind {
+                "ended" => ended.insert(id),
+                "acknowledged" => begun.insert(id),
+                _ => continue,
+            };
+            count += 1;
+            if count == enough {
+                victim.kill().expect("killed");
+            }
+        }
+        victim.wait().expect("it is gone");
+
+        let store = open(&url(&place)).await.expect("the store opens again");
+        let mut rows = HashSet::new();
+        let mut before_seq = None;
+        loop {
+            let filter = AuditFilter { before_seq, ..AuditFilter::default() };
+            let page = store.audit_rows(filter).await.expect("read");
+            let Some(last) = page.last() else { break };
+            before_seq = Some(last.seq);
+            for row in page {
+                let id = row.entry.call_id.expect("a call");
+                assert!(rows.insert(id), "round {round}: {id} has two rows");
+            }
+        }
+        assert!(ended.is_subset(&rows), "round {round}: {} rows are lost", ended.difference(&rows).count());
+        let open_calls: HashSet<_> =
+            store.open_intents().await.expect("read").into_iter().map(|intent| intent.call_id).collect();
+        assert!(begun.is_subset(&open_calls), "round {round}: a call that was cut off is forgotten");
+        assert!(open_calls.is_disjoint(&ended), "round {round}: a call that ended is open");
+        assert_eq!(store.verify_audit().await.expect("checked").first_bad, None);
+        store.close().await;
+    }
+    println!("{} rows in {NOTING_ROUNDS} rounds", ended.len());
 }
 
 #[tokio::test]

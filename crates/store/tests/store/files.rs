@@ -72,12 +72,16 @@ async fn files_are_for_their_owner_alone() {
     let path = folder.path().join("data/toolbooth/toolbooth.db");
     let store = opened(&path).await;
     store.write_intent(intent(1)).await.expect("written");
+    store.get_or_create_secret("seal", &|| vec![9; 32]).await.expect("a secret");
     for made in ["data", "data/toolbooth"] {
         assert_eq!(mode(&folder.path().join(made)), 0o700, "{made}");
     }
-    for made in ["toolbooth.db", "toolbooth.db-wal", "toolbooth.db-shm", "toolbooth.db.lock"] {
-        assert_eq!(mode(&path.with_file_name(made)), 0o600, "{made}");
+    let mut found = 0;
+    for made in std::fs::read_dir(folder.path().join("data/toolbooth")).expect("a folder").flatten() {
+        assert_eq!(mode(&made.path()), 0o600, "{}", made.path().display());
+        found += 1;
     }
+    assert_eq!(found, 7, "database, log, index, lock, keys and two files of the spool");
     store.close().await;
 }
 
@@ -209,7 +213,7 @@ async fn a_store_interrupted_while_it_was_made_is_finished() {
     std::fs::write(&path, b"").expect("written");
     opened(&path).await.close().await;
     let cases = [
-        "DROP TABLE releases; DROP TABLE dead_letters; DROP TABLE health; DROP TABLE files; DROP TABLE file_grants; DROP TABLE audit; DROP TABLE audit_ends; DROP TABLE held; DROP TABLE plans; DROP TABLE consents; DROP TABLE pins; DROP TABLE tokens; DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; DROP TABLE discovery_pieces; \
+        "DROP TABLE marks; DROP TABLE releases; DROP TABLE dead_letters; DROP TABLE health; DROP TABLE files; DROP TABLE file_grants; DROP TABLE audit; DROP TABLE audit_ends; DROP TABLE held; DROP TABLE plans; DROP TABLE consents; DROP TABLE pins; DROP TABLE tokens; DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; DROP TABLE discovery_pieces; \
         DELETE FROM _sqlx_migrations",
     ];
     for undone in cases {

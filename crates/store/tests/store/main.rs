@@ -11,6 +11,7 @@ mod file_rows;
 mod files;
 mod health;
 mod held;
+mod keys;
 mod letters;
 mod sample;
 mod speed;

@@ -1,0 +1,367 @@
+//! The spool: what survives kill -9 at once and the power cut a moment later.
+//!
+//! A commit waits for the disk (some milliseconds), which is too long for a call that only reads. A record in the
+//! spool is one `write` to a file (a microsecond or two): the kernel has it, so the death of this process does not
+//! lose it. The writer moves audit entries to the database in its next commit, 100 ms later at most, and notes in the
+//! same commit up to which number it did, so that a start after a kill adds exactly what is missing.
+//!
+//! Two files take turns. One is emptied when everything in it is in the database; calls that still run are
+//! written into the other one first.
+
+mod record;
+
+pub(super) use record::Record;
+
+use crate::records::Intent;
+use nix::fcntl::OFlag;
+use record::{decode_all, encode};
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use toolbooth_core::audit::{AuditEntry, AuditKind};
+use uuid::Uuid;
+
+/// A file that is longer than this makes way for the other, if that one is empty.
+const TURN_BYTES: u64 = 1 << 20;
+/// No file becomes longer than this, also while the database takes nothing.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// An audit entry and its number in the spool.
+#[derive(Debug, Clone)]
+pub(super) struct Numbered {
+    pub(super) number: u64,
+    pub(super) entry: AuditEntry,
+}
+
+/// The spool of one database.
+#[derive(Debug)]
+pub(super) struct Spool(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    segments: [Segment; 2],
+    active: usize,
+    next: u64,
+    /// Every note up to this number is in the database.
+    committed: u64,
+    /// Notes that the writer has not taken yet, in their order.
+    waiting: VecDeque<Numbered>,
+    /// Calls that have begun and not ended, and the segment that says so.
+    open: HashMap<Uuid, (usize, Box<Intent>)>,
+    scratch: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    file: File,
+    size: u64,
+    last_note: u64,
+    /// It ends in the middle of a record, which could not be cut off: nothing behind that would be read.
+    broken: bool,
+}
+
+impl Segment {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+        let file = options.open(path)?;
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            file.set_permissions(PermissionsExt::from_mode(0o600))?;
+        }
+        let size = file.metadata()?.len();
+        Ok(Self { file, size, last_note: 0, broken: false })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.broken || self.size + bytes.len() as u64 > MAX_BYTES {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let fault = match (&self.file).write(bytes) {
+            Ok(written) if written == bytes.len() => {
+                self.size += bytes.len() as u64;
+                return Ok(());
+            }
+            Ok(_) => io::ErrorKind::StorageFull.into(),
+            Err(error) => error,
+        };
+        self.broken = self.file.set_len(self.size).is_err();
+        Err(fault)
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        (self.size, self.last_note, self.broken) = (0, 0, false);
+        Ok(())
+    }
+}
+
+/// What an earlier life of the process left.
+#[derive(Debug, Default)]
+pub(super) struct Leftover {
+    /// Notes, in their order.
+    pub(super) notes: Vec<Numbered>,
+    /// Calls that were sent and whose end is not known.
+    pub(super) open: Vec<Intent>,
+    /// The highest number that was given out.
+    pub(super) last: u64,
+}
+
+impl Spool {
+    /// Opens the spool beside a database, and reads what is in it.
+    pub(super) fn open(database: &Path) -> io::Result<(Self, Leftover)> {
+        let mut segments =
+            [Segment::open(&beside(database, "spool-0"))?, Segment::open(&beside(database, "spool-1"))?];
+        let mut records = Vec::new();
+        for segment in &mut segments {
+            let mut bytes = Vec::new();
+            (&segment.file).take(MAX_BYTES).read_to_end(&mut bytes)?;
+            let (read, length) = decode_all(&bytes);
+            if length < bytes.len() {
+                tracing::warn!(bytes = bytes.len() - length, "the spool ends in the middle of a record");
+            }
+            records.extend(read);
+        }
+        records.sort_by_key(|(number, _)| *number);
+        let mut leftover = Leftover::default();
+        let mut open = HashMap::new();
+        for (number, record) in records {
+            leftover.last = number;
+            match record {
+                Record::Begun(intent) => drop(open.insert(intent.call_id, *intent)),
+                Record::Ended(id) => drop(open.remove(&id)),
+                Record::Note(entry) => {
+                    if let Some(id) = ended_by(&entry) {
+                        open.remove(&id);
+                    }
+                    leftover.notes.push(Numbered { number, entry: *entry });
+                }
+            }
+        }
+        leftover.open = open.into_values().collect();
+        leftover.open.sort_by_key(|intent| intent.at_ms);
+        let state = State {
+            segments,
+            active: 0,
+            next: leftover.last + 1,
+            committed: 0,
+            waiting: VecDeque::new(),
+            open: HashMap::new(),
+            scratch: Vec::new(),
+        };
+        Ok((Self(Mutex::new(state)), leftover))
+    }
+
+    /// Empties the spool, since all that was in it is in the database; numbers go on after `last`.
+    pub(super) fn begin_after(&self, last: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.segments.iter_mut().try_for_each(Segment::clear)?;
+        (state.next, state.committed) = (last + 1, last);
+        Ok(())
+    }
+
+    /// Keeps an audit entry; how many wait for the database now. An entry that cannot be appended waits all the same.
+    pub(super) fn note(&self, entry: AuditEntry) -> (usize, io::Result<()>) {
+        let mut state = self.state();
+        let ended = ended_by(&entry).filter(|id| state.open.contains_key(id));
+        let record = Record::Note(Box::new(entry));
+        let (number, appended) = state.append(&record);
+        if appended.is_ok() {
+            let active = state.active;
+            state.segments[active].last_note = number;
+            ended.map(|id| state.open.remove(&id));
+        }
+        if let Record::Note(entry) = record {
+            state.waiting.push_back(Numbered { number, entry: *entry });
+        }
+        (state.waiting.len(), appended)
+    }
+
+    /// Notes that a call is about to be sent.
+    pub(super) fn begin(&self, intent: Intent) -> io::Result<()> {
+        let mut state = self.state();
+        let record = Record::Begun(Box::new(intent));
+        state.append(&record).1?;
+        let active = state.active;
+        if let Record::Begun(intent) = record {
+            state.open.insert(intent.call_id, (active, intent));
+        }
+        Ok(())
+    }
+
+    /// Notes that a call has ended, where no audit entry says so.
+    pub(super) fn end(&self, id: Uuid) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.open.contains_key(&id) {
+            return Ok(());
+        }
+        state.append(&Record::Ended(id)).1?;
+        state.open.remove(&id);
+        Ok(())
+    }
+
+    /// Takes the notes that wait.
+    pub(super) fn take(&self) -> VecDeque<Numbered> {
+        std::mem::take(&mut self.state().waiting)
+    }
+
+    /// Says that all notes up to this number are in the database.
+    pub(super) fn committed(&self, number: u64) {
+        let mut state = self.state();
+        state.committed = state.committed.max(number);
+    }
+
+    /// Empties the spool if nothing in it is needed; for the end of a process.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        let committed = state.committed;
+        let idle = state.open.is_empty() && state.waiting.is_empty();
+        if idle && state.segments.iter().all(|segment| segment.last_note <= committed) {
+            let _ = state.segments.iter_mut().try_for_each(Segment::clear);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn append(&mut self, record: &Record) -> (u64, io::Result<()>) {
+        self.take_turns();
+        let number = self.next;
+        self.next += 1;
+        self.scratch.clear();
+        encode(number, record, &mut self.scratch);
+        (number, self.segments[self.active].append(&self.scratch))
+    }
+
+    /// Goes on in the other file once this one is long and the other can be emptied.
+    fn take_turns(&mut self) {
+        let (active, other) = (self.active, 1 - self.active);
+        let this = &self.segments[active];
+        let is_due = this.broken || this.size > TURN_BYTES;
+        if !is_due || self.segments[other].last_note > self.committed {
+            return;
+        }
+        let mut moved = Vec::new();
+        self.scratch.clear();
+        for (id, (segment, intent)) in &self.open {
+            if *segment == other {
+                encode(self.next, &Record::Begun(intent.clone()), &mut self.scratch);
+                self.next += 1;
+                moved.push(*id);
+            }
+        }
+        if !self.scratch.is_empty() && self.segments[active].append(&self.scratch).is_err() {
+            return;
+        }
+        for id in moved {
+            if let Some((segment, _)) = self.open.get_mut(&id) {
+                *segment = active;
+            }
+        }
+        if self.segments[other].clear().is_ok() {
+            self.active = other;
+        }
+    }
+}
+
+/// The call that has ended when this row is written.
+fn ended_by(entry: &AuditEntry) -> Option<Uuid> {
+    entry.call_id.filter(|_| &*entry.kind == AuditKind::Call.as_str())
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push("-");
+    name.push(ending);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(number: u128) -> AuditEntry {
+        let preview = "x".repeat(500);
+        AuditEntry {
+            call_id: Some(Uuid::from_u128(number)),
+            arguments_preview: Some(preview.as_str().into()),
+            ..AuditEntry::new(1, "call", "ann", "done")
+        }
+    }
+
+    fn intent(number: u128) -> Intent {
+        Intent {
+            call_id: Uuid::from_u128(number),
+            at_ms: 1,
+            user: "ann".into(),
+            server: "mail".parse().expect("a name"),
+            tool: "send".into(),
+            arguments_sha256: [9; 32],
+            side_effect: "write".into(),
+        }
+    }
+
+    #[test]
+    fn what_was_said_is_found_again_and_ended_calls_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("db");
+        let (spool, left) = Spool::open(&place).expect("opened");
+        assert_eq!((left.notes.len(), left.open.len(), left.last), (0, 0, 0));
+        for number in 1..=3 {
+            spool.begin(intent(number)).expect("begun");
+        }
+        spool.note(note(1)).1.expect("noted");
+        spool.end(Uuid::from_u128(2)).expect("ended");
+        spool.end(Uuid::from_u128(9)).expect("never begun");
+        drop(spool);
+        let (spool, left) = Spool::open(&place).expect("opened again");
+        assert_eq!(left.notes.iter().map(|note| note.number).collect::<Vec<_>>(), [4]);
+        assert_eq!(left.open.iter().map(|intent| intent.call_id.as_u128()).collect::<Vec<_>>(), [3]);
+        spool.begin_after(left.last).expect("emptied");
+        spool.note(note(7)).1.expect("noted");
+        let (_, left) = Spool::open(&place).expect("opened again");
+        assert_eq!((left.notes.len(), left.notes[0].number), (1, 6));
+    }
+
+    #[test]
+    fn the_files_stay_short_as_long_as_the_database_takes_what_is_in_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("db");
+        let (spool, _) = Spool::open(&place).expect("opened");
+        spool.begin(intent(u128::MAX)).expect("a call that runs for long");
+        for number in 1..=20_000_u128 {
+            spool.begin(intent(number)).expect("begun");
+            spool.note(note(number)).1.expect("noted");
+            if number % 100 == 0 {
+                let last = spool.take().back().expect("some wait").number;
+                spool.committed(last);
+            }
+        }
+        let sizes = ["db-spool-0", "db-spool-1"]
+            .map(|name| folder.path().join(name).metadata().expect("a file").len());
+        assert!(sizes.iter().all(|size| *size < TURN_BYTES + (1 << 18)), "{sizes:?}");
+        drop(spool);
+        let (_, left) = Spool::open(&place).expect("opened again");
+        assert_eq!(left.open.iter().map(|intent| intent.call_id.as_u128()).collect::<Vec<_>>(), [u128::MAX]);
+    }
+
+    #[test]
+    fn nothing_is_dropped_that_the_database_does_not_have() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("db");
+        let (spool, _) = Spool::open(&place).expect("opened");
+        for number in 1..=6_000 {
+            spool.note(note(number)).1.expect("noted");
+        }
+        drop(spool);
+        let (_, left) = Spool::open(&place).expect("opened again");
+        assert_eq!(left.notes.len(), 6_000);
+        assert!(left.notes.iter().map(|note| note.number).eq(1..=6_000));
+    }
+}

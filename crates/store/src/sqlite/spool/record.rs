@@ -1,0 +1,286 @@
+//! How records of the spool are spelled: a length, a checksum, a number, and what is to be kept.
+
+use crate::records::Intent;
+use std::sync::Arc;
+use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::json::RawJson;
+use uuid::Uuid;
+
+/// The longest record. An entry that fits the audit is shorter.
+const MAX_BODY: usize = 64 << 10;
+/// Length and checksum.
+const HEADER: usize = 4 + 8;
+
+/// What is kept in the spool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) enum Record {
+    /// An audit entry. That of a call also says that the call has ended.
+    Note(Box<AuditEntry>),
+    /// A call is about to be sent.
+    Begun(Box<Intent>),
+    /// It has ended.
+    Ended(Uuid),
+}
+
+/// Appends a record to `out`.
+pub(super) fn encode(number: u64, record: &Record, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER]);
+    out.extend_from_slice(&number.to_le_bytes());
+    match record {
+        Record::Note(entry) => {
+            out.push(1);
+            encode_entry(entry, out);
+        }
+        Record::Begun(intent) => {
+            out.push(2);
+            let Intent { call_id, at_ms, user, server, tool, arguments_sha256, side_effect } = &**intent;
+            out.extend_from_slice(call_id.as_bytes());
+            out.extend_from_slice(&at_ms.to_le_bytes());
+            out.extend_from_slice(arguments_sha256);
+            for text in [user, server.as_str(), tool, side_effect] {
+                put(out, Some(text.as_bytes()));
+            }
+        }
+        Record::Ended(id) => {
+            out.push(3);
+            out.extend_from_slice(id.as_bytes());
+        }
+    }
+    let length = (out.len() - start - HEADER) as u32;
+    let sum = checksum(&out[start + HEADER..]);
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    out[start + 4..start + HEADER].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn encode_entry(entry: &AuditEntry, out: &mut Vec<u8>) {
+    let AuditEntry {
+        at_ms,
+        kind,
+        call_id,
+        user,
+        by,
+        persona,
+        client,
+        server,
+        tool,
+        outcome,
+        code,
+        duration_ms,
+        arguments_preview,
+        arguments_sha256,
+        detail,
+    } = entry;
+    out.extend_from_slice(&at_ms.to_le_bytes());
+    for text in [kind, user, outcome] {
+        put(out, Some(text.as_bytes()));
+    }
+    for text in [by, persona, client, server, tool, code, arguments_preview] {
+        put(out, text.as_ref().map(|text| text.as_bytes()));
+    }
+    put(out, call_id.as_ref().map(|id| id.as_bytes().as_slice()));
+    put(out, duration_ms.map(u64::to_le_bytes).as_ref().map(<[u8; 8]>::as_slice));
+    put(out, arguments_sha256.as_ref().map(<[u8; 32]>::as_slice));
+    put(out, detail.as_ref().map(|detail| detail.as_bytes()));
+}
+
+fn put(out: &mut Vec<u8>, part: Option<&[u8]>) {
+    let Some(part) = part else { return out.extend_from_slice(&u32::MAX.to_le_bytes()) };
+    out.extend_from_slice(&(part.len() as u32).to_le_bytes());
+    out.extend_from_slice(part);
+}
+
+/// Finds a record that was cut off; nobody who can write here needs to forge one.
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut sum = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes.len() as u64;
+    let mut mix = |word: u64| sum = (sum ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29);
+    let (words, rest) = bytes.as_chunks::<8>();
+    words.iter().for_each(|word| mix(u64::from_le_bytes(*word)));
+    rest.iter().for_each(|byte| mix(u64::from(*byte) + 1));
+    sum ^ (sum >> 32)
+}
+
+/// The records at the beginning of `bytes`, and how many bytes they take. What follows them was cut off.
+pub(super) fn decode_all(bytes: &[u8]) -> (Vec<(u64, Record)>, usize) {
+    let (mut records, mut rest) = (Vec::new(), bytes);
+    while let Some((record, after)) = decode(rest) {
+        records.push(record);
+        rest = after;
+    }
+    (records, bytes.len() - rest.len())
+}
+
+fn decode(bytes: &[u8]) -> Option<((u64, Record), &[u8])> {
+    let mut head = Parts(bytes);
+    let length = u32::from_le_bytes(head.array()?) as usize;
+    let sum = u64::from_le_bytes(head.array()?);
+    if length > MAX_BODY {
+        return None;
+    }
+    let body = head.take(length)?;
+    if checksum(body) != sum {
+        return None;
+    }
+    let mut parts = Parts(body);
+    let number = u64::from_le_bytes(parts.array()?);
+    let record = match parts.array::<1>()? {
+        [1] => Record::Note(Box::new(parts.entry()?)),
+        [2] => Record::Begun(Box::new(parts.intent()?)),
+        [3] => Record::Ended(Uuid::from_bytes(parts.array()?)),
+        _ => return None,
+    };
+    Some(((number, record), head.0))
+}
+
+/// What is left of a record that is being read.
+struct Parts<'a>(&'a [u8]);
+
+impl<'a> Parts<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (part, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(part)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn part(&mut self) -> Option<Option<&'a [u8]>> {
+        match u32::from_le_bytes(self.array()?) {
+            u32::MAX => Some(None),
+            length => self.take(length as usize).map(Some),
+        }
+    }
+
+    fn optional_text(&mut self) -> Option<Option<Arc<str>>> {
+        match self.part()? {
+            None => Some(None),
+            Some(bytes) => std::str::from_utf8(bytes).ok().map(|text| Some(text.into())),
+        }
+    }
+
+    fn text(&mut self) -> Option<Arc<str>> {
+        self.optional_text()?
+    }
+
+    fn fixed<const N: usize>(&mut self) -> Option<Option<[u8; N]>> {
+        match self.part()? {
+            None => Some(None),
+            Some(bytes) => bytes.try_into().ok().map(Some),
+        }
+    }
+
+    fn entry(&mut self) -> Option<AuditEntry> {
+        let at_ms = i64::from_le_bytes(self.array()?);
+        let [kind, user, outcome] = [self.text()?, self.text()?, self.text()?];
+        let by = self.optional_text()?;
+        let persona = self.optional_text()?;
+        let client = self.optional_text()?;
+        let server = self.optional_text()?;
+        let tool = self.optional_text()?;
+        let code = self.optional_text()?;
+        let arguments_preview = self.optional_text()?;
+        let call_id = self.fixed()?.map(Uuid::from_bytes);
+        let duration_ms = self.fixed()?.map(u64::from_le_bytes);
+        let arguments_sha256 = self.fixed()?;
+        let detail = match self.part()? {
+            None => None,
+            Some(bytes) => Some(RawJson::parse(bytes.to_vec()).ok()?),
+        };
+        Some(AuditEntry {
+            at_ms,
+            kind,
+            call_id,
+            user,
+            by,
+            persona,
+            client,
+            server,
+            tool,
+            outcome,
+            code,
+            duration_ms,
+            arguments_preview,
+            arguments_sha256,
+            detail,
+        })
+    }
+
+    fn intent(&mut self) -> Option<Intent> {
+        let call_id = Uuid::from_bytes(self.array()?);
+        let at_ms = i64::from_le_bytes(self.array()?);
+        let arguments_sha256 = self.array()?;
+        let user = self.text()?.to_string();
+        let server = self.text()?.parse().ok()?;
+        let tool = self.text()?.to_string();
+        let side_effect = self.text()?.to_string();
+        Some(Intent { call_id, at_ms, user, server, tool, arguments_sha256, side_effect })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records() -> Vec<Record> {
+        let full = AuditEntry {
+            call_id: Some(Uuid::from_u128(7)),
+            by: Some("cy".into()),
+            client: Some("".into()),
+            tool: Some("send".into()),
+            duration_ms: Some(5),
+            arguments_preview: Some("{\"ä\":1}".into()),
+            arguments_sha256: Some([3; 32]),
+            detail: Some(RawJson::empty_object()),
+            ..AuditEntry::new(-9, "call", "ann", "done")
+        };
+        let intent = Intent {
+            call_id: Uuid::from_u128(8),
+            at_ms: 77,
+            user: "ann".into(),
+            server: "mail".parse().expect("a name"),
+            tool: "send".into(),
+            arguments_sha256: [9; 32],
+            side_effect: "write".into(),
+        };
+        vec![
+            Record::Note(Box::new(full)),
+            Record::Begun(Box::new(intent)),
+            Record::Ended(Uuid::from_u128(8)),
+            Record::Note(Box::new(AuditEntry::new(1, "", "", ""))),
+        ]
+    }
+
+    fn written() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (number, record) in (5..).zip(records()) {
+            encode(number, &record, &mut bytes);
+        }
+        bytes
+    }
+
+    #[test]
+    fn records_come_back_as_they_went_in() {
+        let bytes = written();
+        let (read, length) = decode_all(&bytes);
+        assert_eq!(length, bytes.len());
+        assert_eq!(read, (5..).zip(records()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_record_that_was_cut_off_or_damaged_ends_the_list_and_nothing_else() {
+        let bytes = written();
+        for end in 0..bytes.len() {
+            let (read, length) = decode_all(&bytes[..end]);
+            assert!(read.len() < 4 && length <= end, "{end}");
+            let whole = (5..).zip(records()).take(read.len()).collect::<Vec<_>>();
+            assert_eq!(read, whole, "{end}");
+        }
+        for place in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 0x10;
+            assert!(decode_all(&damaged).0.len() < 4, "byte {place} is not covered");
+        }
+    }
+}
