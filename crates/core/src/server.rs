@@ -208,6 +208,22 @@ pub enum SideEffects {
     System,
 }
 
+impl SideEffects {
+    /// The word used in manifests and on every door.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ReadExternalService => "read_external_service",
+            Self::Network => "network",
+            Self::Filesystem => "filesystem",
+            Self::Write => "write",
+            Self::Database => "database",
+            Self::Compute => "compute",
+            Self::System => "system",
+        }
+    }
+}
+
 /// Which arguments the gateway supplies to tools that declare them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inject {

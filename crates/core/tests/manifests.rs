@@ -179,7 +179,7 @@ fn each_entry_finds_its_place() {
     let web = server("web");
     let mut world = World::new(vec![(web, vec![tool("find"), tool("open")])]);
     world.known.push(Arc::new(server("late")));
-    let cases: [(Manifest, EntryPlace); 7] = [
+    let cases: [(Manifest, EntryPlace); 8] = [
         (entry("web_find"), EntryPlace::Over { tool: "mcp.web.find".into() }),
         (entry("mcp.web.find"), EntryPlace::Over { tool: "mcp.web.find".into() }),
         (entry("find"), EntryPlace::Waiting), // any server could call a tool so
@@ -192,6 +192,11 @@ fn each_entry_finds_its_place() {
         (
             Manifest { providers: vec![mcp("web", "find"), model()], ..entry("web_find") },
             EntryPlace::Over { tool: "mcp.web.find".into() },
+        ),
+        // Its own server no longer serves it, which is said.
+        (
+            Manifest { providers: vec![model()], ..entry("web_find") },
+            EntryPlace::Instead { tool: "mcp.web.find".into() },
         ),
     ];
     for (manifest, place) in cases {
@@ -377,4 +382,58 @@ fn what_did_not_change_is_the_very_same() {
         assert!(Arc::ptr_eq(part, &second[name]), "{name}");
     }
     assert_eq!(first.len(), 3);
+}
+
+/// Audit: of two entries for one tool the later silently won.
+#[test]
+fn of_two_entries_for_one_tool_the_first_counts_and_the_other_is_told() {
+    let mut world = World::new(vec![(server("web"), vec![tool("find")])]);
+    let said = |text: &str, manifest: Manifest| Manifest { description: Some(text.into()), ..manifest };
+    let wrap = |name: &str| Manifest { providers: vec![mcp("web", "find")], ..entry(name) };
+    let cases = [
+        [entry("web_find"), entry("mcp.web.find")],
+        [wrap("look"), wrap("seek")],
+        [wrap("look"), entry("web_find")],
+        [entry("web_find"), wrap("look")],
+    ];
+    let me = Caller::owner("me");
+    for [first, second] in cases {
+        let name = format!("{} and {}", first.name, second.name);
+        let entries = [said("first", first), said("second", second)];
+        let assembly = world.with(&entries);
+        assert_eq!(assembly.entries[0].place, EntryPlace::Over { tool: "mcp.web.find".into() }, "{name}");
+        assert!(
+            matches!(&assembly.entries[1].place, EntryPlace::SetAside(why) if why.contains("mcp.web.find")),
+            "{name}"
+        );
+        let catalog = Catalog::new(1, assembly.parts);
+        let tool = found(&catalog, "mcp.web.find", &me).unwrap();
+        assert_eq!(tool.description().as_deref(), Some("first"), "{name}");
+    }
+}
+
+/// Audit: an entry under the id of a server's tool could put something else in its place.
+#[test]
+fn an_id_is_never_given_to_another_tool() {
+    let mut world = World::new(vec![(server("bank"), vec![tool("transfer")])]);
+    for providers in [vec![model()], vec![mcp("bank", "other"), model()]] {
+        let assembly = world.with(&[Manifest { providers, ..entry("mcp.bank.transfer") }]);
+        assert!(matches!(assembly.entries[0].place, EntryPlace::SetAside(_)), "{:?}", assembly.entries);
+        let catalog = Catalog::new(1, assembly.parts);
+        let me = Caller::owner("me");
+        assert_eq!(names(&catalog, &me), ["bank_transfer"]);
+        assert!(found(&catalog, "mcp.bank.transfer", &me).unwrap().terms.providers.is_empty());
+    }
+}
+
+/// T05: the servers `a` and `a.b` may have tools of the same id. Nobody can tell which is meant, so neither is.
+#[test]
+fn an_id_of_two_tools_is_nobodys() {
+    let mut world = World::new(vec![(server("a"), vec![tool("b.c")]), (server("a.b"), vec![tool("c")])]);
+    let assembly = world.with(&[Manifest { description: Some("mine".into()), ..entry("mcp.a.b.c") }]);
+    assert_eq!(assembly.entries[0].place, EntryPlace::Waiting);
+    let catalog = Catalog::new(1, assembly.parts);
+    assert!(
+        matches!(catalog.tool("mcp.a.b.c", &Caller::owner("me")), Lookup::Ambiguous(tools) if tools.len() == 2)
+    );
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 use toolbooth_core::call::Waiting;
 use toolbooth_core::held::{HeldCall, HeldVerdict, Remember};
 use toolbooth_core::json::RawJson;
+use toolbooth_core::lint::revealed;
 use toolbooth_wire::RpcError;
 
 /// How much of the arguments is shown.
@@ -14,6 +15,8 @@ pub(crate) fn form(held: &HeldCall, waiting: &Waiting) -> RawJson {
     let shown: String = held.arguments.as_str().chars().take(MAX_SHOWN).collect();
     let cut = if shown.len() < held.arguments.as_str().len() { " …" } else { "" };
     let message = format!("{}. Run `{}` with {shown}{cut}?", waiting.reason, held.exposed);
+    // A person decides by what they see: nothing in it may be hidden or read in another order.
+    let message = revealed(&message);
     RawJson::from_value(&json!({
         "mode": "form",
         "message": message,

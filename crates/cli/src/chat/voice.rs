@@ -1,6 +1,6 @@
 //! How a chat is heard: the answer as it comes on standard output, what is done meanwhile on standard error.
 
-use crate::render::{self, Paint, Tone, line, plain};
+use crate::render::{self, Frame, Paint, Tone, line, plain};
 use std::io::IsTerminal;
 
 /// What is told while an answer comes.
@@ -18,7 +18,8 @@ pub enum Manner {
 #[derive(Debug)]
 pub struct Voice {
     manner: Manner,
-    terminal: bool,
+    /// On a terminal, what sets the model's words apart from ours.
+    frame: Option<Frame>,
     /// Whether the last line is not finished.
     open: bool,
 }
@@ -26,7 +27,8 @@ pub struct Voice {
 impl Voice {
     /// One that tells so.
     pub fn new(manner: Manner) -> Self {
-        Self { manner, terminal: std::io::stdout().is_terminal(), open: false }
+        let frame = std::io::stdout().is_terminal().then(Frame::new);
+        Self { manner, frame, open: false }
     }
 
     /// A piece of the answer.
@@ -34,14 +36,23 @@ impl Voice {
         if self.manner != Manner::Aloud || piece.is_empty() {
             return;
         }
-        // Another program gets every byte; a terminal could be harmed by some.
-        render::print(&if self.terminal { plain(piece) } else { piece.to_owned() });
-        self.open = !piece.ends_with('\n');
+        // Another program gets every byte; a terminal could be harmed by some, and a person deceived.
+        match &mut self.frame {
+            Some(frame) => {
+                render::print(&frame.put(piece));
+                self.open = frame.is_open();
+            }
+            None => {
+                render::print(piece);
+                self.open = !piece.ends_with('\n');
+            }
+        }
     }
 
     /// The end of what was said.
     pub fn pause(&mut self) {
         if std::mem::take(&mut self.open) {
+            self.frame.as_mut().map(Frame::end);
             render::print("\n");
         }
     }

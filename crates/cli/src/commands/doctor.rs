@@ -180,6 +180,16 @@ fn look_at_manifests(report: &mut Report, manifests: &Value) {
                 let message = format!("manifest `{name}` is set aside: {}", text("reason"));
                 report.note("tools", Status::Warn, message, Some(format!("it stands at {origin}")));
             }
+            "overlay" if entry["replaces"] == true => {
+                let message = format!(
+                    "manifest `{name}` replaces the tool {}: it is served by other providers",
+                    text("tool")
+                );
+                let fix = format!(
+                    "if that is not meant, rename the entry at {origin} or name the tool among its providers"
+                );
+                report.note("tools", Status::Warn, message, Some(fix));
+            }
             _ => {}
         }
     }
@@ -321,7 +331,11 @@ fn look_at_server(report: &mut Report, server: &Value) {
             report.note("server", Status::Warn, message, Some(fix));
             continue;
         }
-        let message = format!("{name}: {} `{}` is set aside: {}", word("kind"), word("name"), word("reason"));
+        let message = match word("kind") {
+            // The tool is there, under a name that people should look at.
+            "name" => format!("{name}: tool `{}`: {}", word("name"), word("reason")),
+            kind => format!("{name}: {kind} `{}` is set aside: {}", word("name"), word("reason")),
+        };
         report.note("server", Status::Warn, message, None);
     }
 }

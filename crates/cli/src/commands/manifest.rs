@@ -70,6 +70,7 @@ async fn list(reach: &Reach, global: &Global) -> Outcome {
         let state = match text("state") {
             "set_aside" => Cell::toned("set aside", Tone::Bad),
             "waiting" => Cell::toned("waiting", Tone::Warn),
+            "overlay" if entry["replaces"] == true => Cell::toned("replaces", Tone::Warn),
             state => state.into(),
         };
         table.row([
@@ -90,13 +91,8 @@ fn check(global: &Global, files: &[PathBuf]) -> Outcome {
         Ok((_, loaded)) => loaded.variables,
         Err(_) => Variables::new(std::env::vars().collect()),
     };
-    let (mut findings, mut entries, mut set_aside) = (Vec::new(), 0, 0);
-    for file in files {
-        let checked = manifest::check(file, &variables);
-        entries += checked.entries.len();
-        set_aside += checked.set_aside;
-        findings.extend(checked.findings);
-    }
+    let manifest::Checked { entries, set_aside, findings } = manifest::check_all(files, &variables);
+    let entries = entries.len();
     let errors = findings.iter().filter(|finding| finding.is_error()).count();
     if global.json {
         let warnings = findings.len() - errors;

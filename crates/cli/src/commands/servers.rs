@@ -12,6 +12,7 @@ use crate::remote::segment;
 use crate::render::{self, Cell, Paint, Table, Tone, line};
 use clap::{Args, Subcommand};
 use serde_json::Value;
+use std::io::IsTerminal;
 use toolbooth_config::nearest;
 
 /// Which servers, and what about them.
@@ -337,9 +338,10 @@ async fn logs(reach: &Reach, global: &Global, name: &str) -> Outcome {
     let lines = answer["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
     let total = answer["total"].as_u64().unwrap_or(0);
     let mut text = String::new();
+    let is_terminal = std::io::stdout().is_terminal();
     for line in lines {
-        text.push_str(&render::plain(line.as_str().unwrap_or_default()));
-        text.push('\n');
+        let written = line.as_str().unwrap_or_default();
+        text.push_str(&if is_terminal { render::framed(written) } else { render::plain(written) + "\n" });
     }
     let note = match (lines.len() as u64, total) {
         (0, _) => format!("`{}` has written nothing to its standard error.\n", line(name)),

@@ -1,9 +1,11 @@
 //! How things look on a terminal: faults, tables, colours, and text from outside made harmless.
 
+mod frame;
 mod paint;
 mod table;
 mod time;
 
+pub use frame::{Frame, framed};
 pub use paint::{Paint, Tone};
 pub use table::{Cell, Table};
 pub use time::{ago, moment};
@@ -11,6 +13,7 @@ pub use time::{ago, moment};
 use crate::failure::Failure;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
+use toolbooth_core::lint::revealed;
 
 /// A failure as people read it.
 pub fn failure(failure: &Failure, paint: Paint) -> String {
@@ -19,7 +22,9 @@ pub fn failure(failure: &Failure, paint: Paint) -> String {
     }
     let trouble = &failure.trouble;
     let head = format!("error[{}]", line(&trouble.code));
-    let text = wrap(&format!("{head}: {}", plain(&trouble.message)), 2);
+    // A sentence may quote somebody; none of its lines begins where ours do.
+    let message = plain(&trouble.message).replace('\n', "\n  ");
+    let text = wrap(&format!("{head}: {message}"), 2);
     let mut text = format!("{}\n", text.replacen(&head, &paint.tone(Tone::Bad, &head), 1));
     if let Some(hint) = &trouble.hint {
         text.push_str(&format!("\n{}: {}\n", paint.tone(Tone::Strong, "hint"), wrap(&plain(hint), 6)));
@@ -53,29 +58,14 @@ pub fn finding(drawn: &str, paint: Paint) -> String {
     text
 }
 
-/// Text from outside, made harmless: it cannot move the cursor, change colours or read backwards.
+/// Text from outside, made harmless: it cannot move the cursor, change colours, read backwards or hide anything.
 pub fn plain(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => safe.push(c),
-            c if moves_things(c) => safe.extend(c.escape_default()),
-            c => safe.push(c),
-        }
-    }
-    safe
+    revealed(text).into_owned()
 }
 
 /// The same on one line.
 pub fn line(text: &str) -> String {
     plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn moves_things(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}'
-            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Prose in lines that fit, all but the first set in by `indent`. Without a terminal it stays on one.

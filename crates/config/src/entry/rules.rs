@@ -56,7 +56,7 @@ fn overriding(desk: &mut Desk<'_>, tool: String) -> (String, serde_json::Value) 
         return (tool, serde_json::Value::Null);
     };
     let subject = format!("server `{}`, override of `{tool}`", desk.name);
-    let (fields, findings) = overrides::read(desk.context.texts, node, subject);
+    let (fields, findings) = overrides::read(desk.context.texts, node, &tool, subject);
     for mut finding in findings {
         let inside = finding.key.take().unwrap_or_default().replace('/', ".");
         finding.key = Some(format!("servers.{}.tools.overrides.{tool}{inside}", desk.name));

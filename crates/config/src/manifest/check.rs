@@ -1,7 +1,9 @@
 //! One file of manifests: its entries, and everything that is wrong with it.
 
+use super::claims::{Claim, Claims};
 use super::fields::{Reader, Spot};
-use super::{Pointer, entry};
+use super::gather::at_entry;
+use super::{Pointer, entry, folder};
 use crate::expand::Variables;
 use crate::finding::Finding;
 use crate::load::{read_bounded, unreadable};
@@ -25,13 +27,44 @@ pub struct Checked {
     pub findings: Vec<Finding>,
 }
 
-/// Checks a file by itself, as if it were shared.
+/// Checks a file by itself.
 pub fn check(path: &Path, variables: &Variables) -> Checked {
-    let mut texts = Texts::default();
-    match read_node(&mut texts, path) {
-        Ok(node) => entries(&texts, &node, &Scope::Shared, variables),
-        Err(finding) => Checked { findings: vec![*finding], ..Checked::default() },
+    check_all(&[path], variables)
+}
+
+/// Checks files by themselves, and whether two of their entries speak of one tool.
+pub fn check_all<P: AsRef<Path>>(paths: &[P], variables: &Variables) -> Checked {
+    let mut all = Checked::default();
+    let mut claims = Claims::default();
+    for path in paths.iter().map(AsRef::as_ref) {
+        let mut texts = Texts::default();
+        let checked = match read_node(&mut texts, path) {
+            Ok(node) => entries(&texts, &node, &folder::scope_of(path), variables),
+            Err(finding) => Checked { findings: vec![*finding], ..Checked::default() },
+        };
+        all.findings.extend(checked.findings);
+        all.set_aside += checked.set_aside;
+        for entry in checked.entries {
+            match claims.note(&entry) {
+                Some(earlier) => {
+                    all.findings.push(duplicate(&entry, &earlier));
+                    all.set_aside += 1;
+                }
+                None => all.entries.push(entry),
+            }
+        }
     }
+    all
+}
+
+/// That an entry speaks of a tool that another spoke of before.
+pub(super) fn duplicate(entry: &Manifest, earlier: &Claim) -> Finding {
+    let Claim { name, origin } = earlier;
+    let sentence = match *name == entry.name {
+        true => format!("tool `{name}` is described twice; the first stands at {origin}"),
+        false => format!("tool `{}` is the tool that `{name}` at {origin} describes already", entry.name),
+    };
+    at_entry(Finding::error("manifest.duplicate", sentence), entry).hint("rename or remove one")
 }
 
 /// Reads a file into a tree.

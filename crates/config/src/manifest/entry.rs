@@ -4,7 +4,9 @@ use super::auth;
 use super::fields::{Extras, Reader, Spot};
 use super::provider;
 use crate::node::Value;
+use toolbooth_core::effects::understated;
 use toolbooth_core::json::RawJson;
+use toolbooth_core::lint::{disguise, reserved};
 use toolbooth_core::manifest::{Cost, Manifest, Overlay, SafetyLevel, Scope, Version, read_version};
 use toolbooth_core::schema::{Coverage, Patterns, SchemaFault, survey};
 use toolbooth_core::server::SideEffects;
@@ -71,7 +73,7 @@ pub(crate) fn read(
     reader.subject = format!("tool `{name}`");
     reader.keys(spot, &KNOWN, Extras::These(&EXTRAS));
     let place = reader.texts.place(spot.node.mark);
-    let overlay = overlay(reader, spot);
+    let overlay = overlay(reader, spot, &name);
     let description = reader.text(spot.member("description"));
     let parameters = parameters(reader, spot);
     let groups = reader.texts(spot.member("groups"));
@@ -86,6 +88,13 @@ pub(crate) fn read(
         groups,
         providers,
     };
+    if manifest.takes_foreign_id() {
+        let hint =
+            "name that tool among its providers, leave `providers` out, or give the entry another name";
+        let named = spot.member("name").unwrap_or_else(|| spot.clone());
+        let sentence = format!("`{}` is the id of a server's tool, and only others serve it", manifest.name);
+        reader.error_with(&named, sentence, hint);
+    }
     (!reader.is_broken()).then_some(manifest)
 }
 
@@ -104,11 +113,23 @@ fn name(reader: &mut Reader<'_>, spot: &Spot<'_>, key: Option<&str>) -> Option<S
         reader.error(&name, format_args!("a name has 1 to {MAX_NAME} characters that can be printed"));
         return None;
     }
+    if let Some(own) = reserved(&text) {
+        let sentence =
+            format!("`{own}` is a tool of the gateway's own, and no entry may take or imitate its name");
+        reader.error_with(&name, sentence, "give the entry another name");
+        return None;
+    }
+    if let Some(why) = disguise(&text) {
+        let hint = Some("write it in letters of one script, unless it is meant so");
+        reader.doubt("manifest.lookalike-name", &name, format_args!("the name may deceive: {why}"), hint);
+    }
     Some(text)
 }
 
-pub(super) fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Overlay {
+/// What an entry says of the tool of a name.
+pub(super) fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>, name: &str) -> Overlay {
     let label = reader.word(spot.member("side_effects"), &SIDE_EFFECTS);
+    warn_of_label(reader, spot, name, label.and_then(of_word::<SideEffects>));
     let level = reader.word(spot.member("safety_level"), &SAFETY_LEVELS);
     Overlay {
         version: version(reader, spot),
@@ -124,6 +145,18 @@ pub(super) fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Overlay {
         safety_level: level.and_then(of_word::<SafetyLevel>),
         cost: cost(reader, spot),
     }
+}
+
+/// Plan mode and policies go by the label, so a label that promises too much is said.
+fn warn_of_label(reader: &mut Reader<'_>, spot: &Spot<'_>, name: &str, label: Option<SideEffects>) {
+    let Some((label, spot)) = label.zip(spot.member("side_effects")) else { return };
+    let Some(named) = understated("", name, label) else { return };
+    let sentence = format!(
+        "`side_effects` says `{}`, and the name `{name}` says `{named}`; policies and plan mode go by the label",
+        label.as_str()
+    );
+    let hint = Some("write what the tool does, unless it really changes nothing");
+    reader.doubt("manifest.label-below-name", &spot, sentence, hint);
 }
 
 fn of_word<T: serde::de::DeserializeOwned>(word: &str) -> Option<T> {

@@ -73,13 +73,22 @@ impl Reader<'_> {
 
     /// Notes something that was read as it is meant.
     pub(crate) fn warn(&mut self, spot: &Spot<'_>, sentence: impl std::fmt::Display) {
-        let finding = self.finding(
-            Finding::warning("manifest.loosely-written", ""),
-            spot.node.mark,
-            &spot.pointer,
-            &sentence,
-        );
-        self.findings.push(finding);
+        self.doubt("manifest.loosely-written", spot, sentence, None);
+    }
+
+    /// Notes something that may be wrong although it can be read.
+    pub(crate) fn doubt(
+        &mut self,
+        code: &'static str,
+        spot: &Spot<'_>,
+        sentence: impl std::fmt::Display,
+        hint: Option<&str>,
+    ) {
+        let finding = self.finding(Finding::warning(code, ""), spot.node.mark, &spot.pointer, &sentence);
+        self.findings.push(match hint {
+            Some(hint) => finding.hint(hint),
+            None => finding,
+        });
     }
 
     fn finding(
@@ -199,22 +208,25 @@ impl Reader<'_> {
         Some(text.to_owned())
     }
 
-    /// One of a few words, in any case.
+    /// One of a few words, spelled exactly. Policies go by these words, so nothing is guessed: not from another
+    /// spelling, and not from null.
     pub(crate) fn word(&mut self, spot: Option<Spot<'_>>, known: &[&'static str]) -> Option<&'static str> {
-        let spot = spot.filter(|spot| !spot.is_null())?;
-        let text = self.text(Some(spot.clone()))?;
-        let plain = text.to_ascii_lowercase().replace(['-', ' '], "_");
-        let Some(word) = known.iter().copied().find(|word| *word == plain) else {
-            let listed = known.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
-            let hint = nearest(&text, known.iter().copied())
-                .map_or_else(|| format!("it is one of {listed}"), |near| format!("did you mean `{near}`?"));
-            self.error_with(&spot, format_args!("`{text}` is no value of `{}`", spot.field), hint);
+        let spot = spot?;
+        let Value::Text(text) = &spot.node.value else {
+            self.wrong_type(&spot, "a text");
             return None;
         };
-        if word != text {
-            self.warn(&spot, format_args!("`{}` is read as `{word}`", spot.field));
+        let text = text.shown();
+        let word = known.iter().copied().find(|word| *word == text);
+        if word.is_none() {
+            let listed = known.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+            let plain = text.trim().to_ascii_lowercase().replace(['-', ' '], "_");
+            let hint = nearest(&plain, known.iter().copied())
+                .map_or_else(|| format!("it is one of {listed}"), |near| format!("did you mean `{near}`?"));
+            let shown: String = text.chars().take(80).collect();
+            self.error_with(&spot, format_args!("`{shown}` is not a value of `{}`", spot.field), hint);
         }
-        Some(word)
+        word
     }
 
     /// A list of texts; one text stands for a list of one.

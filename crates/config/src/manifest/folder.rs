@@ -34,6 +34,20 @@ pub(super) fn personas(folder: &Path) -> Vec<Shelf> {
     shelves.take(MAX_PERSONAS).collect()
 }
 
+/// Whom the entries of a file are for, by where it stands.
+pub(super) fn scope_of(file: &Path) -> Scope {
+    let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let folder = file.parent().filter(|folder| {
+        name(folder).is_some_and(|name| name == "tools" || name.eq_ignore_ascii_case("toolbox"))
+    });
+    let persona = folder.and_then(Path::parent);
+    let above = persona.and_then(Path::parent).and_then(name);
+    match (above, persona.and_then(name)) {
+        (Some(above), Some(persona)) if above.eq_ignore_ascii_case("personas") => Scope::Persona(persona),
+        _ => Scope::Shared,
+    }
+}
+
 fn listed(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();

@@ -1,6 +1,7 @@
 //! The manifests of a configuration: those of all folders, each name once.
 
-use super::check::{Checked, entries, read_node};
+use super::check::{Checked, duplicate, entries, read_node};
+use super::claims::{Claim, Claims};
 use super::folder::{self, Shelf};
 use super::{GoodManifests, MAX_ENTRIES, MAX_FILES};
 use crate::digest;
@@ -81,6 +82,7 @@ pub(crate) fn gather(
         }
     }
     warn_of_servers(desk, gathering, &all.entries);
+    warn_of_aliases(desk, &all.entries);
     Manifests { entries: all.entries, good, kept }
 }
 
@@ -197,8 +199,15 @@ fn warn_of_servers(desk: &mut Desk<'_>, gathering: &Gathering<'_>, all: &[Manife
     }
 }
 
+/// Entries of other names for one tool. Each name is there once by now.
+fn warn_of_aliases(desk: &mut Desk<'_>, all: &[Manifest]) {
+    let mut claims = Claims::default();
+    let clashes = all.iter().filter_map(|entry| Some(duplicate(entry, &claims.note(entry)?)));
+    desk.findings.extend(clashes.collect::<Vec<_>>());
+}
+
 /// Puts a finding where an entry stands.
-fn at_entry(finding: Finding, entry: &Manifest) -> Finding {
+pub(super) fn at_entry(finding: Finding, entry: &Manifest) -> Finding {
     let mut parts = entry.origin.rsplitn(3, ':');
     let column = parts.next().and_then(|text| text.parse().ok());
     let line = parts.next().and_then(|text| text.parse().ok());
@@ -229,9 +238,8 @@ impl Collected {
         };
         let other = &self.entries[*index].origin;
         if *earlier == folder {
-            let sentence = format!("tool `{}` is described twice; the first stands at {other}", entry.name);
-            let finding = at_entry(Finding::error("manifest.duplicate", sentence), entry);
-            desk.findings.push(finding.hint("rename or remove one"));
+            let earlier = Claim { name: entry.name.clone(), origin: other.clone() };
+            desk.findings.push(duplicate(entry, &earlier));
             return;
         }
         let sentence = format!("tool `{}` replaces the one at {other}", entry.name);

@@ -5,6 +5,7 @@
 
 mod auth;
 mod check;
+mod claims;
 mod entry;
 mod fields;
 mod folder;
@@ -13,7 +14,7 @@ pub(crate) mod overrides;
 mod provider;
 mod schema;
 
-pub use check::{Checked, check};
+pub use check::{Checked, check, check_all};
 pub(crate) use gather::{Gathering, Manifests, gather};
 pub use schema::schema;
 

@@ -27,7 +27,7 @@ pub(crate) const KNOWN: [&str; 12] = [
 ];
 
 /// The override of one tool as it is meant, and what is wrong with it. Places are pointers inside the override.
-pub(crate) fn read(texts: &Texts, node: &Node, subject: String) -> (Json, Vec<Finding>) {
+pub(crate) fn read(texts: &Texts, node: &Node, tool: &str, subject: String) -> (Json, Vec<Finding>) {
     let Some(settled) = settled(node) else {
         // It waits for trust, and its variables with it.
         return (node.shown(), Vec::new());
@@ -36,7 +36,7 @@ pub(crate) fn read(texts: &Texts, node: &Node, subject: String) -> (Json, Vec<Fi
     let mut reader = Reader { texts, variables: &variables, subject, findings: Vec::new() };
     let spot = Spot { node: &settled, pointer: Pointer::default(), field: String::new() };
     let fields = match settled.members() {
-        Some(_) => fields(&mut reader, &spot),
+        Some(_) => fields(&mut reader, &spot, tool),
         None => {
             reader.error(
                 &spot,
@@ -52,12 +52,12 @@ pub(crate) fn read(texts: &Texts, node: &Node, subject: String) -> (Json, Vec<Fi
     (Json::Object(fields), findings)
 }
 
-fn fields(reader: &mut Reader<'_>, spot: &Spot<'_>) -> Map<String, Json> {
+fn fields(reader: &mut Reader<'_>, spot: &Spot<'_>, tool: &str) -> Map<String, Json> {
     strangers(reader, spot);
-    let overlay = entry::overlay(reader, spot);
+    let overlay = entry::overlay(reader, spot, tool);
     let word = |key: &str| {
         let written = spot.member(key).and_then(|spot| spot.node.text().map(str::to_owned))?;
-        Some(Json::from(written.trim().to_ascii_lowercase().replace(['-', ' '], "_")))
+        Some(Json::from(written))
     };
     let seconds = overlay.timeout.map(|time| match time.subsec_nanos() {
         0 => Json::from(time.as_secs()),

@@ -3,7 +3,7 @@
 use crate::world::World;
 use expect_test::expect;
 use toolbooth_config::expand::Variables;
-use toolbooth_config::manifest::{check, schema};
+use toolbooth_config::manifest::{check, check_all, schema};
 use toolbooth_config::render;
 use toolbooth_core::manifest::{Manifest, Need, ProviderKind, Scope};
 
@@ -139,7 +139,7 @@ fn every_shape_of_a_file_and_every_syntax_is_read() {
 #[test]
 fn what_can_only_mean_one_thing_is_read_with_a_warning() {
     let text = r#"{"name": "x", "allow_parallel": "yes", "requires_consent": 0, "default_timeout": "2.5",
- "capabilities": "Web Search", "auth": true, "version": 1.2, "side_effects": "Read-External-Service",
+ "capabilities": "Web Search", "auth": true, "version": 1.2, "side_effects": "read_external_service",
  "idempotency_key": {"required": "true", "scope": "x"}, "cost_per_call": "0.1",
  "providers": {"name": "HTTP", "priority": "3", "config": {"url": "https://h/{id}"}},
  "notes": "n", "examples": [], "requires_flags": {}, "returns": {}, "capabilites": []}"#;
@@ -149,15 +149,10 @@ fn what_can_only_mean_one_thing_is_read_with_a_warning() {
           |
         5 | : "n", "examples": [], "requires_flags": {}, "returns": {}, "capabilites": []}
           |                                                             ^^^^^^^^^^^^^ did you mean `capabilities`?
-        warning[manifest.loosely-written]: tool `x`: `side_effects` is read as `read_external_service`
-         --> work/m.json:2:78  at /side_effects
-          |
-        2 | "Web Search", "auth": true, "version": 1.2, "side_effects": "Read-External-Service",
-          |                                                             ^^^^^^^^^^^^^^^^^^^^^^^
         warning[manifest.loosely-written]: tool `x`: `version` is read as the text "1.2"
          --> work/m.json:2:57  at /version
           |
-        2 |  "capabilities": "Web Search", "auth": true, "version": 1.2, "side_effects": "Read-External-Service",
+        2 |  "capabilities": "Web Search", "auth": true, "version": 1.2, "side_effects": "read_external_service",
           |                                                         ^^^
         warning[manifest.loosely-written]: tool `x`: `default_timeout` is read as the number 2.5
          --> work/m.json:1:82  at /default_timeout
@@ -167,7 +162,7 @@ fn what_can_only_mean_one_thing_is_read_with_a_warning() {
         warning[manifest.loosely-written]: tool `x`: `auth` is read as {"required": true}
          --> work/m.json:2:40  at /auth
           |
-        2 |  "capabilities": "Web Search", "auth": true, "version": 1.2, "side_effects": "Read-External-Service",
+        2 |  "capabilities": "Web Search", "auth": true, "version": 1.2, "side_effects": "read_external_service",
           |                                        ^^^^
         warning[manifest.loosely-written]: tool `x`: `allow_parallel` is read as true
          --> work/m.json:1:33  at /allow_parallel
@@ -187,7 +182,7 @@ fn what_can_only_mean_one_thing_is_read_with_a_warning() {
         warning[manifest.loosely-written]: tool `x`: `capabilities` is read as a list of one
          --> work/m.json:2:18  at /capabilities
           |
-        2 |  "capabilities": "Web Search", "auth": true, "version": 1.2, "side_effects": "Read-External-Service",
+        2 |  "capabilities": "Web Search", "auth": true, "version": 1.2, "side_effects": "read_external_service",
           |                  ^^^^^^^^^^^^
         warning[manifest.loosely-written]: tool `x`: `cost_per_call` is read as the number 0.1
          --> work/m.json:3:74  at /cost_per_call
@@ -252,13 +247,13 @@ fn everything_wrong_with_an_entry_is_said_at_once() {
           |
         7 | , "parameters": {"type": "array", "required": "x"}, "name": "t"},
           |                                                             ^^^
-        error[manifest.bad-entry]: tool `t`: `logging` is no value of `side_effects`
+        error[manifest.bad-entry]: tool `t`: `logging` is not a value of `side_effects`
          --> work/m.json:5:50  at /3/side_effects
           |
         5 |  {"name": "t", "version": "new", "side_effects": "logging", "default_timeout": 0, "allow_parallel": "maybe",
           |                                                  ^^^^^^^^^
         hint: it is one of `none`, `read_external_service`, `network`, `filesystem`, `write`, `database`, `compute`, `system`
-        error[manifest.bad-entry]: tool `t`: `extreme` is no value of `safety_level`
+        error[manifest.bad-entry]: tool `t`: `extreme` is not a value of `safety_level`
          --> work/m.json:6:89  at /3/safety_level
           |
         6 | e": {}}, "scopes": 7}, "capabilities": [1], "safety_level": "extreme",
@@ -480,5 +475,123 @@ fn a_manifest_of_a_project_waits_for_trust() {
         let loaded = world.load().unwrap();
         assert!(loaded.manifests.is_empty(), "what was not agreed to does not count: {config}");
         assert!(loaded.untrusted.iter().any(|one| one.preview.fields["spy"].contains("worse")));
+    }
+}
+
+/// The codes of what is said of one file's text, and how many entries can be used.
+fn codes(text: &str) -> (Vec<&'static str>, usize) {
+    let world = World::new(&[("work/m.json", text)]);
+    let checked = check(&world.path("work/m.json"), &Variables::default());
+    (checked.findings.iter().map(|finding| finding.code).collect(), checked.entries.len())
+}
+
+/// Audit: `"NONE "` and null were read as labels. Policies go by these words.
+#[test]
+fn labels_are_spelled_exactly() {
+    for value in
+        [r#""NONE ""#, "null", r#""None""#, r#""Read-External-Service""#, r#"" none""#, r#""""#, "0", "[]"]
+    {
+        for field in ["side_effects", "safety_level"] {
+            let (codes, usable) = codes(&format!(r#"{{"name": "x", "{field}": {value}}}"#));
+            assert_eq!((codes, usable), (vec!["manifest.bad-entry"], 0), "{field} {value}");
+        }
+    }
+    for text in [r#"{"name": "x", "side_effects": "none"}"#, r#"{"name": "x", "safety_level": "high"}"#] {
+        assert_eq!(codes(text), (vec![], 1), "{text}");
+    }
+}
+
+/// Audit: an entry could take the name of a built-in tool.
+#[test]
+fn no_entry_takes_or_imitates_a_name_of_the_gateways_own() {
+    for name in ["mcp_tool_search", "artifact_read", "MCP-Tool-Call", "mcp.tool.list", "mсp_tool_call"] {
+        for rest in ["", r#", "providers": [{"name": "openai"}]"#] {
+            let (codes, usable) = codes(&format!(r#"{{"name": "{name}"{rest}}}"#));
+            assert_eq!((codes, usable), (vec!["manifest.bad-entry"], 0), "{name}");
+        }
+    }
+    assert_eq!(codes(r#"{"name": "tool_search"}"#), (vec![], 1));
+}
+
+/// Audit: two entries for one tool were called sound.
+#[test]
+fn a_second_entry_for_one_tool_is_told_of() {
+    let wrap = |name: &str| {
+        format!(
+            r#"{{"name": "{name}", "providers": [{{"name": "mcp", "config": {{"server": "web", "tool": "find"}}}}]}}"#
+        )
+    };
+    let cases = [
+        (r#"[{"name": "x"}, {"name": "x"}]"#.to_owned(), 1),
+        (format!("[{}, {}]", wrap("look"), wrap("seek")), 1),
+        (format!(r#"[{}, {{"name": "web_find"}}]"#, wrap("look")), 1),
+        (format!(r#"[{{"name": "mcp.web.find"}}, {}]"#, wrap("look")), 1),
+        (r#"[{"name": "x"}, {"name": "y"}]"#.to_owned(), 2),
+    ];
+    for (text, usable) in cases {
+        let expected = if usable == 1 { vec!["manifest.duplicate"] } else { vec![] };
+        assert_eq!(codes(&text), (expected, usable), "{text}");
+    }
+    // Several files are looked at together; a persona's own are its own.
+    let one = r#"{"name": "x"}"#;
+    let world = World::new(&[
+        ("work/tools/a.json", one),
+        ("work/tools/b.json", one),
+        ("work/personas/Atlas/tools/a.json", one),
+    ]);
+    let paths = ["tools/a.json", "tools/b.json", "personas/Atlas/tools/a.json"]
+        .map(|file| world.path(&format!("work/{file}")));
+    let checked = check_all(&paths, &Variables::default());
+    assert_eq!((checked.entries.len(), checked.set_aside), (2, 1));
+    expect![[r#"
+        error[manifest.duplicate]: tool `x` is described twice; the first stands at work/tools/a.json:1:1
+         --> work/tools/b.json:1:1
+        hint: rename or remove one
+    "#]]
+    .assert_eq(&world.short(&checked.findings.iter().map(render).collect::<String>()));
+}
+
+/// Audit: look-alike letters were not flagged, and `side_effects: none` on `delete_everything` went unsaid.
+#[test]
+fn deceiving_names_and_labels_are_told_of() {
+    let cases = [
+        (r#"{"name": "pаy"}"#, vec!["manifest.lookalike-name"]), // Cyrillic а
+        (r#"{"name": "größe"}"#, vec![]),
+        (r#"{"name": "delete_everything", "side_effects": "none"}"#, vec!["manifest.label-below-name"]),
+        (
+            r#"{"name": "send_mail", "side_effects": "read_external_service"}"#,
+            vec!["manifest.label-below-name"],
+        ),
+        (r#"{"name": "delete_everything", "side_effects": "system"}"#, vec![]),
+        (r#"{"name": "delete_everything"}"#, vec![]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(codes(text), (expected, 1), "{text}");
+    }
+    // The same words of a server's own entry.
+    let config = r#"{"servers": {"s": {"command": "x", "tools": {"overrides": {"drop_table": {"side_effects": "none"}}}}}}"#;
+    let world = World::new(&[("user/toolbooth.json", config)]);
+    let loaded = world.load().unwrap();
+    let told: Vec<_> = loaded.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(told, ["manifest.label-below-name"]);
+}
+
+/// Audit: an entry named `mcp.server.tool` with providers of its own replaced that tool unsaid.
+#[test]
+fn the_id_of_a_servers_tool_means_that_tool() {
+    let http = r#"{"name": "http", "config": {"url": "https://h/"}}"#;
+    let own = r#"{"name": "mcp", "config": {"server": "web", "tool": "find.all"}}"#;
+    let other = r#"{"name": "mcp", "config": {"server": "web", "tool": "other"}}"#;
+    let cases = [
+        (format!("[{http}]"), 0),
+        (format!("[{other}]"), 0),
+        (format!("[{own}, {http}]"), 1),
+        (format!("[{own}]"), 1),
+        ("[]".to_owned(), 1),
+    ];
+    for (providers, usable) in cases {
+        let text = format!(r#"{{"name": "mcp.web.find.all", "providers": {providers}}}"#);
+        let expected = if usable == 0 { vec!["manifest.bad-entry"] } else { vec![] };
+        assert_eq!(codes(&text), (expected, usable), "{text}");
     }
 }

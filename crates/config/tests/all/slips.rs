@@ -172,7 +172,7 @@ fn overrides_are_read_as_manifests_are() {
         "work/mcp.json",
         r#"{"mcpServers": {
   "good": {"command": "x", "tools": {"overrides": {"t": {
-    "version": 1.5, "requires_consent": "yes", "default_timeout": 2.5, "side_effects": "Write", "notes": "mine",
+    "version": 1.5, "requires_consent": "yes", "default_timeout": 2.5, "side_effects": "write", "notes": "mine",
     "capabilities": ["Web Search"], "idempotency_key": {"required": true}, "cost_per_call": 1, "auth": {"scopes": ["a"]}}}}},
   "bad": {"command": "x", "tools": {"overrides": {
     "t": {"requires_consnt": true, "default_timeout": "soon"},
@@ -184,20 +184,14 @@ fn overrides_are_read_as_manifests_are() {
         warning[manifest.loosely-written]: server `good`, override of `t`: `version` is read as the text "1.5"
          --> work/mcp.json:3:16
           |
-        3 |     "version": 1.5, "requires_consent": "yes", "default_timeout": 2.5, "side_effects": "Write", "notes": "mine",
+        3 |     "version": 1.5, "requires_consent": "yes", "default_timeout": 2.5, "side_effects": "write", "notes": "mine",
           |                ^^^
 
         warning[manifest.loosely-written]: server `good`, override of `t`: `requires_consent` is read as true
          --> work/mcp.json:3:41
           |
-        3 |     "version": 1.5, "requires_consent": "yes", "default_timeout": 2.5, "side_effects": "Write", "notes": "mine",
+        3 |     "version": 1.5, "requires_consent": "yes", "default_timeout": 2.5, "side_effects": "write", "notes": "mine",
           |                                         ^^^^^
-
-        warning[manifest.loosely-written]: server `good`, override of `t`: `side_effects` is read as `write`
-         --> work/mcp.json:3:88
-          |
-        3 | es_consent": "yes", "default_timeout": 2.5, "side_effects": "Write", "notes": "mine",
-          |                                                             ^^^^^^^
 
         error[config.unknown-key]: server `bad`, override of `t`: unknown key `requires_consnt`
          --> work/mcp.json:6:11
@@ -218,7 +212,7 @@ fn overrides_are_read_as_manifests_are() {
           |           ^^^^^^^^^^^^^
         hint: a tool manifest can say `description`; `toolbooth manifest check` reads one
 
-        error[config.bad-override]: server `bad`, override of `u`: `explodes` is no value of `side_effects`
+        error[config.bad-override]: server `bad`, override of `u`: `explodes` is not a value of `side_effects`
          --> work/mcp.json:7:52
           |
         7 |     "u": {"description": "better", "side_effects": "explodes"},

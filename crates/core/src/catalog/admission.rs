@@ -8,7 +8,7 @@ use super::quarantine::{Quarantined, hold_back};
 use super::tool::{Discovery, Offer, Tool};
 use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
-use crate::lint::{suspect, suspicious, visible};
+use crate::lint::{disguise, reserved, suspect, suspicious, visible};
 use crate::manifest::{AuthHints, Overlay, ToolTerms};
 use crate::schema::{Coverage, Patterns, survey};
 use crate::search::Part;
@@ -29,7 +29,7 @@ pub const MAX_DEFINITION_DEPTH: usize = 100;
 /// A definition that did not enter the catalog, or not as it came, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
-    /// `tool`, `prompt`, `resource`, `template` or `instructions`: it did not enter. `name`: the tool has another name.
+    /// `tool`, `prompt`, `resource`, `template` or `instructions`: it did not enter. `name`: the tool has another name, or one that may deceive.
     /// `schema`: the tool is there, but not all of its arguments are checked. `quarantine`: it waits to be released.
     pub kind: &'static str,
     /// Its name as far as one could be read, or a preview of the text.
@@ -252,6 +252,7 @@ fn expose_all(
 ) -> Vec<String> {
     let Admitting { naming, taken, known, .. } = by;
     let server = entry.name.as_str();
+    let taken = |name: &str| taken(name) || is_ours(entry, name);
     let known: Vec<Option<String>> =
         candidates.iter().map(|candidate| known(&candidate.own).filter(|name| !taken(name))).collect();
     // What goes by a name keeps it, whatever comes before it in the order of names.
@@ -264,14 +265,33 @@ fn expose_all(
             None if taken(&plain) || used.contains(&plain) => naming.suffixed(&plain, server, &candidate.own),
             None => plain.clone(),
         };
-        if name != plain {
-            let reason = format!("its name `{plain}` was taken, so it is offered as `{name}`");
+        if let Some(reason) = odd_name(entry, &candidate.own, &plain, &name) {
             set_aside.push(SetAside { kind: "name", name: candidate.own.clone(), reason });
         }
         used.insert(name.clone());
         names.push(name);
     }
     names
+}
+
+/// Whether a name is that of a tool of the gateway's own, or looks like it; whoever lists it, and whether or not the
+/// gateway offers that tool just now.
+fn is_ours(entry: &ServerEntry, name: &str) -> bool {
+    !entry.is_own() && reserved(name).is_some()
+}
+
+/// What people should know of the name that a tool is offered under.
+fn odd_name(entry: &ServerEntry, own: &str, plain: &str, name: &str) -> Option<String> {
+    let ours = reserved(own).or_else(|| reserved(plain)).filter(|_| !entry.is_own());
+    if let Some(ours) = ours {
+        return Some(format!(
+            "it has the name of `{ours}`, a tool of the gateway's own, so it is reached as `{name}` only"
+        ));
+    }
+    if let Some(why) = disguise(own) {
+        return Some(format!("its name may deceive: {why}; it is offered as `{name}`"));
+    }
+    (name != plain).then(|| format!("its name `{plain}` was taken, so it is offered as `{name}`"))
 }
 
 /// Writes all definitions into one buffer, so that a list is ready bytes and a tool a part of it.

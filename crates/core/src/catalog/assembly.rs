@@ -9,6 +9,7 @@ use super::naming::{Naming, NamingStyle};
 use super::overlay::{Laying, lay};
 use super::tool::Tool;
 use super::virtual_tool::{Making, make, server_of};
+use crate::lint::reserved;
 use crate::manifest::{Manifest, ProviderKind, Scope};
 use crate::names::ServerName;
 use crate::schema::Coverage;
@@ -48,6 +49,11 @@ pub enum EntryPlace {
     /// It is laid over a discovered tool.
     Over {
         /// The tool's canonical id.
+        tool: String,
+    },
+    /// It has the name of a discovered tool, and other providers serve it in that tool's place.
+    Instead {
+        /// The canonical id of the tool that is no longer reached.
         tool: String,
     },
     /// It is a tool of its own.
@@ -109,9 +115,14 @@ impl<'a> Bench<'a> {
         let mut over: BTreeMap<Spot, Vec<usize>> = BTreeMap::new();
         let mut alone: BTreeMap<&'a str, Vec<usize>> = BTreeMap::new();
         for (index, manifest) in self.ground.manifests.iter().enumerate() {
+            if manifest.takes_foreign_id() {
+                let reason = "its name is the id of a server's tool, which is not among its providers";
+                self.places[index] = EntryPlace::SetAside(reason.to_owned());
+                continue;
+            }
             match self.target(manifest) {
                 Some(spot) => over.entry(spot).or_default().push(index),
-                None if is_wrapper(manifest).is_some() => {}
+                None if manifest.wrapped().is_some() => {}
                 None => alone.entry(&manifest.name).or_default().push(index),
             }
         }
@@ -133,14 +144,14 @@ impl<'a> Bench<'a> {
 
     /// The discovered tool that an entry speaks of.
     fn target(&self, manifest: &Manifest) -> Option<Spot> {
-        if let Some((server, tool)) = is_wrapper(manifest) {
+        if let Some((server, tool)) = manifest.wrapped() {
             return self.find(server, tool);
         }
         let spot = self.named(&manifest.name)?;
         // Where names have no prefix any server could take the name of a tool that others serve.
         let is_safe = manifest.providers.is_empty()
             || self.ground.naming.style != NamingStyle::Bare
-            || mcp_providers(manifest).any(|(server, _)| *server == spot.0);
+            || manifest.served_by().any(|(server, _)| *server == spot.0);
         is_safe.then_some(spot)
     }
 
@@ -150,10 +161,12 @@ impl<'a> Bench<'a> {
             return Some(spot.clone());
         }
         let canonical = name.strip_prefix("mcp.")?;
-        self.ground.base.keys().find_map(|server| {
+        let mut named = self.ground.base.keys().filter_map(|server| {
             let own = canonical.strip_prefix(server.as_str())?.strip_prefix('.')?;
             self.find(server, own).filter(discovered)
-        })
+        });
+        // Servers `a` and `a.b` may have tools of the same id: then nobody can tell which is meant.
+        named.next().filter(|_| named.next().is_none())
     }
 
     fn find(&self, server: &ServerName, own: &str) -> Option<Spot> {
@@ -211,14 +224,21 @@ impl<'a> Bench<'a> {
         notes: &mut Vec<SetAside>,
     ) {
         let all = self.ground.manifests;
+        if let Some(other) = self.new_name(tool) {
+            let reason = format!(
+                "a manifest gives its name `{}` to another tool, so it is offered as `{other}`",
+                tool.exposed
+            );
+            notes.push(SetAside { kind: "name", name: tool.name.to_string(), reason });
+        }
         let personas: BTreeSet<&str> = entries.iter().filter_map(|index| persona_of(&all[*index])).collect();
-        let shared: Vec<usize> =
-            entries.iter().copied().filter(|index| all[*index].scope == Scope::Shared).collect();
+        let shared = entries.iter().copied().filter(|index| all[*index].scope == Scope::Shared);
+        let shared = self.first_of(tool, shared.collect());
         let mut shadowing: Vec<Box<str>> = Vec::new();
         let mut versions = Vec::new();
         for persona in personas {
             let own = entries.iter().copied().filter(|index| persona_of(&all[*index]) == Some(persona));
-            let own: Vec<usize> = own.collect();
+            let own = self.first_of(tool, own.collect());
             let layers: Vec<usize> = shared.iter().chain(&own).copied().collect();
             if let Some(version) = self.version(tool, &layers, &own, Vec::new(), notes) {
                 shadowing.push(persona.into());
@@ -229,6 +249,17 @@ impl<'a> Bench<'a> {
         let first = if plain { None } else { self.version(tool, &shared, &shared, shadowing, notes) };
         tools.push(first.unwrap_or_else(|| tool.clone()));
         tools.append(&mut versions);
+    }
+
+    /// Of several entries for one tool the first counts, and the others are told so.
+    fn first_of(&mut self, tool: &Tool, mut entries: Vec<usize>) -> Vec<usize> {
+        let later = if entries.len() > 1 { entries.split_off(1) } else { Vec::new() };
+        for index in later {
+            let Manifest { name, origin, .. } = &self.ground.manifests[entries[0]];
+            let reason = format!("`{name}` at {origin} speaks of the same tool, {}", tool.canonical());
+            self.places[index] = EntryPlace::SetAside(reason);
+        }
+        entries
     }
 
     /// Lays entries over a tool and notes what became of those that are told of here.
@@ -242,7 +273,7 @@ impl<'a> Bench<'a> {
     ) -> Option<Arc<Tool>> {
         let entries: Vec<&Manifest> = layers.iter().map(|index| &self.ground.manifests[*index]).collect();
         let renamed =
-            entries.iter().rev().find(|entry| is_wrapper(entry).is_some() && !goes_by(tool, &entry.name));
+            entries.iter().rev().find(|entry| entry.wrapped().is_some() && !goes_by(tool, &entry.name));
         let exposed = renamed.map(|entry| self.free_name(&entry.name));
         let exposed =
             exposed.or_else(|| self.new_name(tool).cloned()).unwrap_or_else(|| tool.exposed.to_string());
@@ -251,7 +282,13 @@ impl<'a> Bench<'a> {
         let (place, version) = match lay(tool, laying) {
             Ok((version, coverage)) => {
                 note_coverage(notes, &version, &coverage);
-                (EntryPlace::Over { tool: tool.canonical() }, Some(Arc::new(version)))
+                let replaced = version.bounds.as_ref().is_some_and(|bounds| {
+                    !bounds.backing.is_empty() && !bounds.backing.contains(&Backing::Itself)
+                });
+                let id = tool.canonical();
+                let place =
+                    if replaced { EntryPlace::Instead { tool: id } } else { EntryPlace::Over { tool: id } };
+                (place, Some(Arc::new(version)))
             }
             Err(reason) => (EntryPlace::SetAside(reason), None),
         };
@@ -270,7 +307,11 @@ impl<'a> Bench<'a> {
         let naming = Naming { style: NamingStyle::Bare, ..*self.ground.naming };
         let clean = naming.expose("", name);
         let is_ours = |spot: &Spot| self.ground.base[&spot.0].entry.is_own();
-        if self.exposed.get(&*clean).is_some_and(is_ours) { naming.suffixed(&clean, "", name) } else { clean }
+        if reserved(&clean).is_some() || self.exposed.get(&*clean).is_some_and(is_ours) {
+            naming.suffixed(&clean, "", name)
+        } else {
+            clean
+        }
     }
 
     /// Builds the parts of tools that stand alone.
@@ -366,24 +407,6 @@ impl<'a> Bench<'a> {
         let part = earlier.cloned().unwrap_or_else(|| Arc::new(part));
         self.parts.insert(name, part);
     }
-}
-
-/// The tool that an entry wraps: the only one that serves it.
-fn is_wrapper(manifest: &Manifest) -> Option<(&ServerName, &str)> {
-    match manifest.providers.as_slice() {
-        [only] => match &only.kind {
-            ProviderKind::Mcp { server, tool } => Some((server, tool)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn mcp_providers(manifest: &Manifest) -> impl Iterator<Item = (&ServerName, &str)> {
-    manifest.providers.iter().filter_map(|provider| match &provider.kind {
-        ProviderKind::Mcp { server, tool } => Some((server, tool.as_str())),
-        _ => None,
-    })
 }
 
 fn persona_of(manifest: &Manifest) -> Option<&str> {

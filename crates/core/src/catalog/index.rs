@@ -4,6 +4,7 @@ use super::admission::ServerCatalog;
 use super::naming::Naming;
 use super::tool::Tool;
 use crate::exposure::{name_limits, shortened};
+use crate::lint::RESERVED;
 use crate::name_map::NameMap;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -89,7 +90,9 @@ impl NameIndex {
             // Some clients are shown shorter names.
             let too_long = limits.iter().filter(|limit| tool.exposed.len() > **limit);
             forms.extend(too_long.map(|limit| shortened(tool, *limit)));
-            for form in forms {
+            // The names of the gateway's own tools lead to nothing else, even to callers who may not use those.
+            let is_free = |form: &String| tool.server.is_own() || !RESERVED.contains(&form.as_str());
+            for form in forms.into_iter().filter(is_free) {
                 let entry = spellings.entry(form).or_default();
                 if !entry.iter().any(|other| Arc::ptr_eq(other, tool)) {
                     entry.push(tool.clone());

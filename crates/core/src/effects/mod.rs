@@ -135,6 +135,13 @@ pub fn effect(server: &ServerEntry, label: SideEffects, name: &str, definition: 
     }
 }
 
+/// The rung that the words of a name speak of, where they say that the tool changes something and the operator's
+/// label says that it does not. The label counts; a slip in it should not go unseen.
+pub fn understated(server: &str, name: &str, label: SideEffects) -> Option<Rung> {
+    let named = words::rung_of(server, name).filter(|rung| rung.writes())?;
+    (!of_label(label, None).writes()).then_some(named)
+}
+
 fn of_label(label: SideEffects, hint: Option<Hint>) -> Rung {
     match label {
         SideEffects::None => Rung::None,
@@ -176,6 +183,21 @@ fn hint(definition: &RawJson) -> Option<Hint> {
 mod tests {
     use super::*;
     use crate::server::tests::entry;
+
+    #[test]
+    fn a_label_below_the_words_of_the_name_is_noticed() {
+        let cases = [
+            ("delete_everything", SideEffects::None, Some(Rung::Destructive)),
+            ("send_mail", SideEffects::ReadExternalService, Some(Rung::Write)),
+            ("delete_everything", SideEffects::Write, None),
+            ("delete_everything", SideEffects::Network, None), // the default: then the name counts
+            ("google_search", SideEffects::None, None),
+            ("get_order", SideEffects::None, None),
+        ];
+        for (name, label, expected) in cases {
+            assert_eq!(understated("s", name, label), expected, "{name} {label:?}");
+        }
+    }
 
     fn definition(annotations: &str) -> RawJson {
         RawJson::parse(format!(r#"{{"name":"x","annotations":{annotations}}}"#)).expect("JSON")

@@ -97,6 +97,33 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A text as a person can be shown it: what controls, reorders or hides is spelled out. Characters that are part of
+/// writing stay: joiners inside emoji, those of Persian and Hindi.
+pub fn revealed(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| matches!(byte, b'\t' | b'\n' | b' '..=b'~')) {
+        return Cow::Borrowed(text);
+    }
+    let characters: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len() + 32);
+    let mut at = 0;
+    while at < characters.len() {
+        if let Some(length) = flag_of_a_part(&characters[at..]) {
+            out.extend(&characters[at..at + length]);
+            at += length;
+            continue;
+        }
+        let c = characters[at];
+        // Marks of direction are spelled out even where they do their work: a terminal may obey them elsewhere.
+        let moves = matches!(kind_of(c), Some(Trick::Control | Trick::Bidirectional)) || c == '\r';
+        match moves || trick_of(&characters, at).is_some() {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+        at += 1;
+    }
+    Cow::Owned(out)
+}
+
 /// Whether a text of JSON can hold nothing of the kind: plain letters, and no escape that spells another.
 fn is_plain(text: &[u8]) -> bool {
     text.is_ascii()
@@ -331,6 +358,23 @@ mod tests {
         }
         let found = suspect("{\"name\":\"a\u{200b}\",\"description\":\"\u{200b}\u{200b}\"}").expect("three");
         assert_eq!(found.to_string(), "hidden characters: U+200B (zero-width) in `/name`, and 2 more");
+    }
+
+    #[test]
+    fn what_people_are_shown_hides_nothing_and_keeps_what_they_write() {
+        let cases = [
+            ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+            ("over\rwritten", "over\\rwritten"),
+            ("del\u{200c}ete", "del\\u{200c}ete"),
+            ("del\u{ad}ete \u{3164}", "del\\u{ad}ete \\u{3164}"),
+            ("pay\u{202e}100", "pay\\u{202e}100"),
+            ("שלום (C++)\u{200f} עולם", "שלום (C++)\\u{200f} עולם"),
+            ("می\u{200c}خواهم 👩\u{200d}💻 ⚠\u{fe0f}", "می\u{200c}خواهم 👩\u{200d}💻 ⚠\u{fe0f}"),
+            ("a\u{fe0f}b\u{e0041}", "a\\u{fe0f}b\\u{e0041}"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(revealed(text), expected, "{}", visible(text));
+        }
     }
 
     #[test]

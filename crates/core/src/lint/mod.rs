@@ -4,17 +4,20 @@
 //! pass over a definition of bounded length, by patterns that run in linear time.
 
 mod characters;
+mod names;
 mod reported;
 mod scored;
 mod siblings;
 #[cfg(test)]
 mod tests;
 
-pub use characters::{Suspect, Trick, suspect, suspicious, visible};
+pub use characters::{Suspect, Trick, revealed, suspect, suspicious, visible};
+pub use names::{RESERVED, disguise, reserved};
 pub use siblings::Siblings;
 
 use crate::catalog::Tool;
 use crate::json::RawJson;
+use crate::server::SideEffects;
 use serde_json::Value;
 
 /// The pass mark where nobody says another.
@@ -53,6 +56,10 @@ crate::words::words! {
         AddressesModel = "addresses-model",
         /// Characters that nobody sees.
         HiddenCharacters = "hidden-characters",
+        /// The name is easily taken for another.
+        LookalikeName = "lookalike-name",
+        /// The operator's label says that the tool changes nothing, and its name that it does.
+        LabelBelowName = "label-below-name",
     }
 }
 
@@ -105,6 +112,7 @@ impl Score {
         let description = subject.description().unwrap_or_default();
         let twin = siblings.twin(subject.server.unwrap_or_default(), subject.name, &description);
         self.findings.extend(twin.map(reported::same_wording));
+        self.findings.extend(siblings.like(subject.name).map(reported::looks_like));
         self
     }
 }
@@ -118,6 +126,8 @@ pub struct Subject<'a> {
     pub name: &'a str,
     /// The definition.
     pub definition: &'a RawJson,
+    /// What the operator says that the tool does, where anybody could have said it.
+    pub label: Option<SideEffects>,
 }
 
 impl<'a> Subject<'a> {
@@ -125,7 +135,8 @@ impl<'a> Subject<'a> {
     pub fn of(tool: &'a Tool) -> Self {
         // A tool of a manifest stands on no server that it could be named after.
         let server = (!tool.server.is_virtual()).then(|| tool.server.name.as_str());
-        Self { server, name: &tool.name, definition: &tool.definition }
+        let label = Some(tool.terms.side_effects);
+        Self { server, name: &tool.name, definition: &tool.definition, label }
     }
 
     /// What it says of itself.

@@ -2,6 +2,7 @@
 
 use super::characters::{pointer, suspect};
 use super::{Code, Finding, Severity, Subject};
+use crate::effects::understated;
 use crate::reference::target;
 use regex::RegexSet;
 use serde_json::Value;
@@ -43,6 +44,8 @@ pub(super) fn look(subject: &Subject<'_>, definition: &Value, findings: &mut Vec
         findings.extend(references(key, &definition[key]));
     }
     findings.extend(long_name(subject));
+    findings.extend(deceiving_name(subject));
+    findings.extend(low_label(subject));
     findings.extend(orders(definition));
     findings.extend(suspect(subject.definition.as_str()).map(|suspect| {
         let hint = "take them out; until then the tool is quarantined";
@@ -55,6 +58,32 @@ pub(super) fn same_wording(twin: &str) -> Finding {
     let message = format!("`{}` has the same description", super::visible(twin));
     let hint = "say how the two differ, so that a model can choose";
     finding(Code::SameWording, Severity::Note, "/description", message, hint)
+}
+
+/// That another tool's name looks the same.
+pub(super) fn looks_like(other: &str) -> Finding {
+    let message = format!("the name looks like `{}`, which is another tool", super::visible(other));
+    finding(Code::LookalikeName, Severity::Warning, "/name", message, "rename one, or allow only one of them")
+}
+
+fn deceiving_name(subject: &Subject<'_>) -> Option<Finding> {
+    let message = match super::reserved(subject.name) {
+        Some(own) => format!("the name reads like `{own}`, a tool of the gateway's own"),
+        None => format!("the name may deceive: {}", super::disguise(subject.name)?),
+    };
+    let hint = "rename the tool, or keep it out with `tools.deny` of its server";
+    Some(finding(Code::LookalikeName, Severity::Warning, "/name", message, hint))
+}
+
+fn low_label(subject: &Subject<'_>) -> Option<Finding> {
+    let label = subject.label?;
+    let named = understated(subject.server.unwrap_or_default(), subject.name, label)?;
+    let message = format!(
+        "it is labelled `{}`, and its name says `{named}`: policies and plan mode go by the label",
+        label.as_str()
+    );
+    let hint = "correct `side_effects` unless the tool really changes nothing";
+    Some(finding(Code::LabelBelowName, Severity::Warning, "/name", message, hint))
 }
 
 fn long_name(subject: &Subject<'_>) -> Option<Finding> {

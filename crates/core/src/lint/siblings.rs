@@ -1,5 +1,6 @@
 //! Tools of one server that say the same of themselves: a model cannot choose between them.
 
+use super::names::Looks;
 use std::collections::HashMap;
 
 /// Fewer words than this are alike by chance.
@@ -10,16 +11,24 @@ const FEWEST_WORDS: usize = 3;
 pub struct Siblings {
     /// For a server and a wording, the first tools that use it: one may be the tool that asks.
     said: HashMap<(String, String), (String, Option<String>)>,
+    /// The names of all tools, whatever their server.
+    looks: Looks,
 }
 
 impl Siblings {
     /// Notes a tool.
     pub fn note(&mut self, server: &str, name: &str, description: &str) {
+        self.looks.note(name);
         let Some(wording) = wording(description) else { return };
         let known = self.said.entry((server.to_owned(), wording)).or_insert_with(|| (name.to_owned(), None));
         if known.0 != name && known.1.is_none() {
             known.1 = Some(name.to_owned());
         }
+    }
+
+    /// Another tool, of any server, whose name looks the same.
+    pub fn like(&self, name: &str) -> Option<&str> {
+        self.looks.like(name)
     }
 
     /// Another tool that says the same.

@@ -6,7 +6,7 @@ use serde_json::json;
 fn look(server: Option<&str>, definition: &Value) -> Score {
     let name = definition["name"].as_str().unwrap_or_default().to_owned();
     let definition = RawJson::from_value(definition);
-    examine(&Subject { server, name: &name, definition: &definition })
+    examine(&Subject { server, name: &name, definition: &definition, label: None })
 }
 
 fn codes(score: &Score) -> Vec<&'static str> {
@@ -264,7 +264,7 @@ fn twins_are_told() {
     let definition = RawJson::from_value(&tool("b_a", "Reads one file whole.", json!({ "type": "object" })));
     siblings.note("s", "a_b", "Reads one file, whole!");
     siblings.note("s", "b_a", "Reads one file whole.");
-    let subject = Subject { server: Some("s"), name: "b_a", definition: &definition };
+    let subject = Subject { server: Some("s"), name: "b_a", definition: &definition, label: None };
     let score = examine(&subject).beside(&subject, &siblings);
     assert_eq!(codes(&score), ["same-wording"]);
     assert_eq!(score.findings[0].message, "`a_b` has the same description");

@@ -15,6 +15,7 @@ pub use terms::{Parallel, ToolTerms};
 pub use version::read_version;
 
 use crate::json::RawJson;
+use crate::names::ServerName;
 use crate::server::SideEffects;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -41,6 +42,30 @@ pub struct Manifest {
     pub groups: Option<Vec<String>>,
     /// What serves it; none means an overlay.
     pub providers: Vec<ProviderSpec>,
+}
+
+impl Manifest {
+    /// The tools of servers among its providers.
+    pub fn served_by(&self) -> impl Iterator<Item = (&ServerName, &str)> {
+        self.providers.iter().filter_map(|provider| match &provider.kind {
+            ProviderKind::Mcp { server, tool } => Some((server, tool.as_str())),
+            _ => None,
+        })
+    }
+
+    /// The tool that it wraps: the only one that serves it.
+    pub fn wrapped(&self) -> Option<(&ServerName, &str)> {
+        if self.providers.len() == 1 { self.served_by().next() } else { None }
+    }
+
+    /// Whether its name is the id of a server's tool, `mcp.<server>.<tool>`, and only others serve it. An id always
+    /// means the tool itself: rules, consents and people go by it.
+    pub fn takes_foreign_id(&self) -> bool {
+        let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let Some(id) = self.name.strip_prefix("mcp.").filter(|id| id.contains('.')) else { return false };
+        !self.providers.is_empty()
+            && !self.served_by().any(|(server, tool)| plain(&format!("{server}.{tool}")) == plain(id))
+    }
 }
 
 /// Whom an entry is for.

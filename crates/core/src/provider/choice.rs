@@ -1,5 +1,6 @@
 //! Which providers a call may go to: healthy ones by ascending priority, and a reason for each that is left out.
 
+use crate::caller::{Admin, Caller};
 use crate::fault::{Blame, Fault};
 use crate::manifest::ProviderSpec;
 use serde::Serialize;
@@ -18,7 +19,7 @@ pub enum Skip {
     OnTrial,
     /// Credentials that it cannot do without are not set.
     NoCredentials {
-        /// The variables.
+        /// The variables; none where the caller may not know them.
         missing: Vec<String>,
     },
     /// Its last health check failed.
@@ -46,6 +47,16 @@ pub enum Skip {
 }
 
 impl Skip {
+    /// The same as a caller may know it. Which variables the gateway has is for those who look after it.
+    pub fn told_to(self, caller: &Caller) -> Self {
+        match self {
+            Self::NoCredentials { .. } if caller.admin == Admin::No => {
+                Self::NoCredentials { missing: Vec::new() }
+            }
+            skip => skip,
+        }
+    }
+
     /// When it may be otherwise, as far as anybody knows.
     pub fn retry_in_ms(&self) -> Option<u64> {
         match self {
@@ -62,6 +73,9 @@ impl fmt::Display for Skip {
                 write!(f, "failed too often; next try in {:.1} s", *retry_in_ms as f64 / 1000.0)
             }
             Self::OnTrial => f.write_str("another call is trying whether it is back"),
+            Self::NoCredentials { missing } if missing.is_empty() => {
+                f.write_str("its credentials are not set")
+            }
             Self::NoCredentials { missing } => write!(f, "not set: {}", missing.join(", ")),
             Self::Unhealthy { why } => write!(f, "its health check failed: {why}"),
             Self::Missing { what } => write!(f, "{what}"),

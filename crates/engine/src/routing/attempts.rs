@@ -174,7 +174,8 @@ impl Engine {
                 Err(effort.failed.take().unwrap_or_else(|| Undelivered::untried(fault.problem(&id))))
             }
             None => {
-                let nobody = NoProvider { tool: tool.exposed.to_string(), skipped };
+                let skipped = skipped.into_iter().map(|(id, skip)| (id, skip.told_to(call.caller())));
+                let nobody = NoProvider { tool: tool.exposed.to_string(), skipped: skipped.collect() };
                 Err(Undelivered::untried(Problem::of(&nobody)))
             }
         }
@@ -362,8 +363,9 @@ impl Overdue for UpstreamError {
 }
 
 impl Overdue for ProviderFault {
-    fn overdue(server: &str, after: Duration) -> Self {
-        Self::Upstream(UpstreamError::overdue(server, after))
+    /// The tool may be a manifest's: its server is the gateway's own affair, and people know the provider.
+    fn overdue(_server: &str, after: Duration) -> Self {
+        Self::Overdue(after)
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) enum ProviderFault {
     Rest(RestError),
     /// The model did not answer.
     Llm(LlmError),
+    /// It did not answer in time.
+    Overdue(Duration),
     /// The call as it would be made there is refused.
     Call(CallFault),
     /// It serves nothing, and why.
@@ -45,7 +47,7 @@ impl ProviderFault {
     pub(crate) fn sent(&self) -> Sent {
         match self {
             Self::Upstream(error) => error.sent(),
-            Self::Rpc(_) => Sent::Maybe,
+            Self::Rpc(_) | Self::Overdue(_) => Sent::Maybe,
             Self::Rest(error) => error.sent(),
             // A model that was asked has done nothing to the world.
             Self::Llm(_) | Self::Call(_) | Self::Useless(_) | Self::Other(_) => Sent::No,
@@ -75,7 +77,7 @@ impl ProviderFault {
                 matches!(error, LlmError::Unreachable { .. } | LlmError::RateLimited | LlmError::CutOff)
             }
             Self::Rpc(_) => true,
-            Self::Call(_) | Self::Useless(_) | Self::Other(_) => false,
+            Self::Overdue(_) | Self::Call(_) | Self::Useless(_) | Self::Other(_) => false,
         }
     }
 
@@ -100,6 +102,12 @@ impl ProviderFault {
             },
             Self::Rest(error) => named(provider, Problem::of(error)),
             Self::Llm(error) => Problem::of(error),
+            Self::Overdue(after) => Problem {
+                code: "call.timeout",
+                blame: Blame::Upstream,
+                message: format!("provider `{provider}` did not answer within {} ms", after.as_millis()),
+                hint: Some("raise `default_timeout` of the tool".into()),
+            },
             Self::Call(fault) => Problem::of(fault),
             Self::Useless(why) => Problem {
                 code: "provider.useless",

@@ -43,13 +43,14 @@ pub struct RouterReport {
 }
 
 impl Engine {
-    /// How the providers of a tool stand, in the order to try them; none where its own server serves it.
-    pub fn providers_of(&self, tool: &Tool) -> Vec<ProviderReport> {
+    /// How the providers of a tool stand, in the order to try them, as far as the caller may know; none where its own
+    /// server serves it.
+    pub fn providers_of(&self, tool: &Tool, caller: &Caller) -> Vec<ProviderReport> {
         if tool.terms.providers.is_empty() {
             return Vec::new();
         }
         let providers = self.routing().of(tool);
-        providers.ordered.iter().map(|(_, one)| self.report(tool, one)).collect()
+        providers.ordered.iter().map(|(_, one)| self.report(tool, one, caller)).collect()
     }
 
     /// The same as one caller may see it: without providers that are tools which do not exist for them.
@@ -62,10 +63,10 @@ impl Engine {
             .ordered
             .iter()
             .filter(|(index, one)| !matches!(self.backing(tool, *index, one, caller), Err(Skip::Hidden)));
-        seen.map(|(_, one)| self.report(tool, one)).collect()
+        seen.map(|(_, one)| self.report(tool, one, caller)).collect()
     }
 
-    fn report(&self, tool: &Tool, one: &Instance) -> ProviderReport {
+    fn report(&self, tool: &Tool, one: &Instance, caller: &Caller) -> ProviderReport {
         let now_ms = self.routing().now_ms();
         let breaker = one.breaker();
         let missing = self.missing(&tool.terms, one);
@@ -85,7 +86,7 @@ impl Engine {
             },
             priority: one.spec.priority,
             healthy: skip.is_none(),
-            reason: skip.map(|skip| skip.to_string()),
+            reason: skip.map(|skip| skip.told_to(caller).to_string()),
             credentials_configured,
             router: RouterReport {
                 state: breaker.state(),

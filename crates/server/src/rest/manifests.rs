@@ -46,10 +46,15 @@ fn view(entry: &EntryStanding) -> Value {
         Scope::Persona(name) => Some(name),
     };
     let (state, tool, reason) = match place {
-        EntryPlace::Over { tool } => ("overlay", Some(tool.clone()), None),
+        EntryPlace::Over { tool } | EntryPlace::Instead { tool } => ("overlay", Some(tool.clone()), None),
         EntryPlace::Virtual => ("virtual", Some(format!("tool.{name}")), None),
         EntryPlace::Waiting => ("waiting", None, None),
         EntryPlace::SetAside(reason) => ("set_aside", None, Some(reason)),
     };
-    json!({ "name": name, "persona": persona, "state": state, "tool": tool, "reason": reason, "origin": origin })
+    // Nobody reaches the server's own tool any more, which an operator should know.
+    let replaces = matches!(place, EntryPlace::Instead { .. });
+    json!({
+        "name": name, "persona": persona, "state": state, "tool": tool, "reason": reason, "origin": origin,
+        "replaces": replaces,
+    })
 }

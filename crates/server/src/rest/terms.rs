@@ -75,6 +75,7 @@ pub struct AuthView {
     docs: Option<String>,
     /// Whether everything is there that cannot be done without.
     configured: bool,
+    /// The variables, for those who look after the gateway; empty for others.
     credentials: Vec<CredentialView>,
 }
 
@@ -109,7 +110,7 @@ impl TermsView {
             cost: terms.cost.clone(),
             auth_scopes: auth.map(|auth| auth.scopes.clone()).unwrap_or_default(),
             credentials_configured: auth.is_none_or(|auth| auth.is_met(is_set)),
-            auth: auth.filter(|_| full).map(|auth| auth_view(auth, &is_set)),
+            auth: auth.filter(|_| full).map(|auth| auth_view(auth, &is_set, caller)),
             providers: full.then(|| standing(providers(tool, caller, &is_set), engine, tool, caller)),
             origin: terms.origin.clone().filter(|_| is_keeper && full),
         }
@@ -118,7 +119,7 @@ impl TermsView {
 
 /// The same providers, with how each stands now.
 fn standing(mut providers: Vec<Value>, engine: &Engine, tool: &Tool, caller: &Caller) -> Vec<Value> {
-    let reports: Vec<ProviderReport> = engine.providers_of(tool);
+    let reports: Vec<ProviderReport> = engine.providers_of(tool, caller);
     for view in &mut providers {
         let key = view["id"].as_str().map(|id| match tool.terms.providers.is_empty() {
             true => id.to_owned(),
@@ -138,7 +139,7 @@ fn standing(mut providers: Vec<Value>, engine: &Engine, tool: &Tool, caller: &Ca
     providers
 }
 
-fn auth_view(auth: &AuthHints, is_set: &dyn Fn(&str) -> bool) -> AuthView {
+fn auth_view(auth: &AuthHints, is_set: &dyn Fn(&str) -> bool, caller: &Caller) -> AuthView {
     let credential = |env: &Credential| CredentialView {
         name: env.name.clone(),
         required: env.need == Need::Required,
@@ -150,7 +151,10 @@ fn auth_view(auth: &AuthHints, is_set: &dyn Fn(&str) -> bool) -> AuthView {
         scopes: auth.scopes.clone(),
         docs: auth.docs.clone(),
         configured: auth.is_met(is_set),
-        credentials: auth.envs.iter().map(credential).collect(),
+        credentials: match caller.admin {
+            Admin::Yes => auth.envs.iter().map(credential).collect(),
+            Admin::No => Vec::new(),
+        },
     }
 }
 

@@ -250,19 +250,21 @@ async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_prov
 
 #[tokio::test]
 async fn calls_that_may_not_overlap_do_not() {
-    let tools = json!([
-        { "name": "fix_slow_compute", "allow_parallel": false },
-        { "name": "slowly", "allow_parallel": false, "side_effects": "none",
+    // Each alone: of two entries for one tool only the first counts.
+    let tools = [
+        json!({ "name": "fix_slow_compute", "allow_parallel": false }),
+        json!({ "name": "slowly", "allow_parallel": false, "side_effects": "none",
           "parameters": { "type": "object", "additionalProperties": true },
-          "providers": [provider("fix", "slow_compute", 0)] },
-    ]);
-    let home =
-        Home::with_settings(json!({ "limits": { "queue": 2 } }), &[("fix", fixture_on_stdio("modern"))]);
-    std::fs::create_dir_all(home.path("tools")).unwrap();
-    std::fs::write(home.path("tools/all.json"), tools.to_string()).unwrap();
-    let gateway = home.start().await;
-    gateway.connected(&["fix"]).await;
-    for tool in ["fix_slow_compute", "slowly"] {
+          "providers": [provider("fix", "slow_compute", 0)] }),
+    ];
+    for entry in tools {
+        let tool = entry["name"].as_str().unwrap();
+        let home =
+            Home::with_settings(json!({ "limits": { "queue": 2 } }), &[("fix", fixture_on_stdio("modern"))]);
+        std::fs::create_dir_all(home.path("tools")).unwrap();
+        std::fs::write(home.path("tools/all.json"), entry.to_string()).unwrap();
+        let gateway = home.start().await;
+        gateway.connected(&["fix"]).await;
         let start = Instant::now();
         let calls = (0..5).map(|_| {
             let http = gateway.http();

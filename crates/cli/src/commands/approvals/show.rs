@@ -1,8 +1,9 @@
 //! Held calls and consents, drawn for people.
 
 use super::short;
-use crate::render::{Cell, Paint, Table, Tone, ago, line, moment, plain};
+use crate::render::{Cell, Paint, Table, Tone, ago, framed, line, moment, plain};
 use serde_json::Value;
+use std::io::IsTerminal;
 
 /// How a state is shown.
 pub fn state(word: &str) -> Cell {
@@ -41,6 +42,7 @@ pub fn table(found: &[Value]) -> String {
 /// One held call, without its result.
 pub fn page(held: &Value) -> String {
     let paint = Paint::stdout();
+    let is_terminal = std::io::stdout().is_terminal();
     let text = |key: &str| held[key].as_str().map(line).unwrap_or_default();
     let at = |key: &str| held[key].as_i64().map(moment);
     let mut out = format!(
@@ -77,7 +79,8 @@ pub fn page(held: &Value) -> String {
     for (name, key) in [("Arguments", "arguments"), ("Changed to", "edited")] {
         if !held[key].is_null() {
             let shown = serde_json::to_string_pretty(&held[key]).unwrap_or_default();
-            out.push_str(&format!("\n{name}:\n{}\n", plain(&shown)));
+            let shown = if is_terminal { framed(&shown) } else { plain(&shown) + "\n" };
+            out.push_str(&format!("\n{name}:\n{shown}"));
         }
     }
     out

@@ -111,11 +111,11 @@ async fn ask(held: &Value, desk: &Desk) -> Reply {
     let text = |key: &str| held[key].as_str().map(line).unwrap_or_default();
     let arguments = serde_json::to_string_pretty(&held["arguments"]).unwrap_or_default();
     render::complain(&format!(
-        "{}\n\n  {}  {}\n{}\n\n",
+        "{}\n\n  {}  {}\n{}\n",
         text("question"),
         paint.tone(Tone::Strong, &text("name")),
         paint.tone(Tone::Dim, &text("side_effect")),
-        plain(&arguments).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+        render::framed(&arguments)
     ));
     loop {
         let Some(said) = desk.read("Run it? [y/N/e(dit)] ").await else { return Reply::None };

@@ -1,6 +1,6 @@
 //! What a tool answered, for people: texts as they are, everything else in a line.
 
-use crate::render::{self, Paint, Tone, line, plain};
+use crate::render::{self, Paint, Tone, framed, line};
 use serde_json::Value;
 use std::io::IsTerminal;
 use toolbooth_core::result::ARTIFACTS;
@@ -52,7 +52,7 @@ impl Read {
         for block in &self.blocks {
             let shown = match block {
                 // A file or another program gets every byte; a terminal could be harmed by some.
-                Block::Text(text) if terminal => plain(text),
+                Block::Text(text) if terminal => framed(text),
                 Block::Text(text) => text.clone(),
                 Block::Note(note) => paint.tone(Tone::Dim, &format!("[{}]", line(note))),
             };

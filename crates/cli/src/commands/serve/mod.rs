@@ -2,6 +2,7 @@
 
 mod greeting;
 mod joining;
+mod logging;
 pub mod reloading;
 
 use super::{in_runtime, trust};
@@ -19,7 +20,7 @@ use clap::Args;
 use std::io::IsTerminal;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
@@ -28,8 +29,6 @@ use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, ConfigStatus, Reload, Rest};
 use toolbooth_server::{Doors, Staff, listen};
 use toolbooth_store::Store;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::FormatTime;
 
 /// How the gateway is run.
 #[derive(Debug, Clone, Args)]
@@ -54,34 +53,10 @@ pub fn run(global: &Global, how: &ServeArguments) -> Outcome {
     if let Some(address) = &how.listen {
         sources.overrides.push(("listen".into(), address.clone()));
     }
-    start_logging();
+    logging::start();
     let loaded = load(&mut sources, how)?;
     let again = greeting::Again::of(global, &sources);
     in_runtime(serve(sources, loaded, how.linger.map(Duration::from_secs), again))
-}
-
-fn start_logging() {
-    let level = std::env::var("TOOLBOOTH_LOG").ok().and_then(|level| level.parse().ok());
-    let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(level.unwrap_or(tracing::Level::WARN))
-        .with_ansi(Paint::stderr() == Paint::Always)
-        .with_target(false);
-    if std::io::stderr().is_terminal() {
-        builder.compact().with_timer(TimeOfDay).init();
-    } else {
-        builder.json().init();
-    }
-}
-
-/// The time of day, which is what a person who watches wants to know.
-struct TimeOfDay;
-
-impl FormatTime for TimeOfDay {
-    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() % 86_400;
-        write!(writer, "{:02}:{:02}:{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
-    }
 }
 
 fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> {

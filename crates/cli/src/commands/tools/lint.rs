@@ -140,7 +140,7 @@ fn scores(path: &Path) -> Result<Vec<Value>, Failure> {
     }
     let scored = definitions.iter().map(|definition| {
         let name = text(definition, "name");
-        let subject = Subject { server: Some(&server), name: &name, definition };
+        let subject = Subject { server: Some(&server), name: &name, definition, label: None };
         let score = examine(&subject).beside(&subject, &siblings);
         let findings = score.findings.iter().map(|finding| {
             json!({

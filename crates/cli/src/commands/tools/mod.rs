@@ -19,6 +19,7 @@ use crate::remote::segment;
 use crate::render::{self, Cell, Paint, Table, Tone, ago, line, plain};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use std::io::IsTerminal;
 use toolbooth_config::nearest;
 
 /// How many tools one question returns.
@@ -240,7 +241,11 @@ async fn show(reach: &Reach, global: &Global, name: &str) -> Outcome {
     }
     let description = plain(text("description"));
     if !description.trim().is_empty() {
-        out.push_str(&format!("\n{}\n", description.trim()));
+        // Its server wrote this, not the gateway.
+        out.push_str(&match std::io::stdout().is_terminal() {
+            true => format!("\n{}", render::framed(description.trim())),
+            false => format!("\n{}\n", description.trim()),
+        });
     }
     let schema = &tool["parameters"];
     out.push_str(&match parameters(schema) {

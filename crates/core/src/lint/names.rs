@@ -1,0 +1,155 @@
+//! Names that are easily taken for another: letters of foreign scripts that are drawn alike, and the names of the
+//! gateway's own tools.
+
+use crate::exposure::meta;
+use crate::result::budget::READER;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use unicode_security::confusable_detection::skeleton as drawn;
+use unicode_security::{RestrictionLevel, RestrictionLevelDetection};
+
+/// The names of the gateway's own tools. No server and no manifest gets one of them.
+pub const RESERVED: [&str; 5] = [meta::SEARCH, meta::LIST, meta::DESCRIBE, meta::CALL, READER];
+
+/// No name is compared further than this.
+const MAX_COMPARED: usize = 256;
+
+/// The tool of the gateway's own that a name is, or looks like: case, separators and look-alike letters aside.
+pub fn reserved(name: &str) -> Option<&'static str> {
+    static LOOKS: LazyLock<[(String, &str); 5]> = LazyLock::new(|| RESERVED.map(|own| (look(own), own)));
+    let look = look(name);
+    LOOKS.iter().find(|(own, _)| *own == look).map(|(_, own)| *own)
+}
+
+/// Why the letters of a name may deceive a reader, if they may. Names of one script are what people write, unless
+/// the whole of it is drawn like Latin letters.
+pub fn disguise(name: &str) -> Option<String> {
+    if name.is_ascii() {
+        return None;
+    }
+    let letters: String = name.chars().filter(|c| c.is_alphabetic()).take(MAX_COMPARED).collect();
+    let shown: String = drawn(&letters).collect();
+    if !letters.is_ascii() && shown.is_ascii() {
+        let shown: String = drawn(name).take(MAX_COMPARED).collect();
+        return Some(format!("it has letters of another script that look like `{}`", super::visible(&shown)));
+    }
+    let level = letters.as_str().detect_restriction_level();
+    (level > RestrictionLevel::ModeratelyRestrictive)
+        .then(|| "it mixes letters of scripts that are easily taken for each other".to_owned())
+}
+
+/// How a name looks, so that two names that a reader takes for each other are the same text.
+fn look(name: &str) -> String {
+    let plain: String = match name.is_ascii() {
+        true => name.chars().take(MAX_COMPARED).collect(),
+        false => drawn(name).take(MAX_COMPARED).collect(),
+    };
+    let mut look = String::with_capacity(plain.len());
+    for c in plain.chars().flat_map(char::to_lowercase) {
+        match c {
+            '1' | 'i' | '|' => look.push('l'),
+            '0' => look.push('o'),
+            // Unicode draws `m` as `rn`; so does this, for names with and without foreign letters alike.
+            'm' => look.push_str("rn"),
+            '-' | '.' | ' ' | '/' | ':' => look.push('_'),
+            c => look.push(c),
+        }
+    }
+    look
+}
+
+/// Names of tools by how they look, to find one that is taken for another.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    /// For each look the first names that have it: one may be that of the tool that asks.
+    seen: HashMap<String, (String, Option<String>)>,
+}
+
+impl Looks {
+    /// Notes a name.
+    pub(super) fn note(&mut self, name: &str) {
+        let known = self.seen.entry(look(name)).or_insert_with(|| (name.to_owned(), None));
+        if !is_same(&known.0, name) && known.1.is_none() {
+            known.1 = Some(name.to_owned());
+        }
+    }
+
+    /// Another name that looks the same.
+    pub(super) fn like(&self, name: &str) -> Option<&str> {
+        let (first, second) = self.seen.get(&look(name))?;
+        if is_same(first, name) { second.as_deref() } else { Some(first) }
+    }
+}
+
+/// Spelled the same but for case and separators, which deceive nobody: `read-file` and `Read_File`.
+fn is_same(a: &str, b: &str) -> bool {
+    let plain = |text: &str| text.to_lowercase().replace(['-', '.', ' ', '/', ':'], "_");
+    plain(a) == plain(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_gateways_own_tools_are_seen_through_any_spelling() {
+        let cases = [
+            ("mcp_tool_search", Some("mcp_tool_search")),
+            ("MCP-Tool-Search", Some("mcp_tool_search")),
+            ("mcp.tool.search", Some("mcp_tool_search")),
+            ("mcp_too1_search", Some("mcp_tool_search")),
+            ("mcp_t0ol_call", Some("mcp_tool_call")),
+            ("rncp_tool_call", Some("mcp_tool_call")),
+            ("mсp_tool_call", Some("mcp_tool_call")), // Cyrillic с
+            ("artifact_read", Some("artifact_read")),
+            ("artlfact_read", Some("artifact_read")),
+            ("artifact_reader", None),
+            ("tool_search", None),
+            ("search", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(reserved(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn letters_that_deceive_are_found_and_what_people_write_is_not() {
+        let cases = [
+            ("read_file", false),
+            ("größe messen", false),
+            ("naïve.search", false),
+            ("東京_weather", false),
+            ("検索tool", false),
+            ("поиск", false), // Russian
+            ("αναζήτηση", false),
+            ("חיפוש_find", false),
+            ("pаy", true),              // Cyrillic а
+            ("ｔｒａｎｓｆｅｒ", true), // full width
+            ("сору", true),             // wholly Cyrillic, and drawn like Latin letters
+            ("sendж", true),            // Latin and Cyrillic
+            ("𝐬𝐞𝐧𝐝", true),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(disguise(name).is_some(), expected, "{name}: {:?}", disguise(name));
+        }
+    }
+
+    #[test]
+    fn names_that_look_alike_find_each_other() {
+        let mut looks = Looks::default();
+        let names = ["transfer_all", "transfer_a11", "read-file", "read_file", "list", "Iist", "pay", "pаy"];
+        names.iter().for_each(|name| looks.note(name));
+        let alike: Vec<_> = names.iter().map(|name| looks.like(name)).collect();
+        let expected = [
+            Some("transfer_a11"),
+            Some("transfer_all"),
+            None,
+            None,
+            Some("Iist"),
+            Some("list"),
+            Some("pаy"),
+            Some("pay"),
+        ];
+        assert_eq!(alike, expected);
+    }
+}
