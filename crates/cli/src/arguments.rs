@@ -22,6 +22,7 @@ More options of every command:
   --llm-config FILE        A file about the language model
   --env-file FILE          Variables, loaded first
   --data-dir DIR           Where state is kept
+  --no-project             Leave the files of this folder out
   --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
   --token TOKEN            The token for --url; others can see it there, TOOLBOOTH_TOKEN they cannot
 
@@ -99,6 +100,8 @@ pub struct Global {
     pub env_file: Option<PathBuf>,
     #[arg(long, global = true, value_name = "DIR", hide = true)]
     pub data_dir: Option<PathBuf>,
+    #[arg(long, global = true, hide = true)]
+    pub no_project: bool,
     #[arg(long = "set", global = true, value_name = "KEY=VALUE", hide = true)]
     pub set: Vec<String>,
     #[arg(long, global = true, value_name = "TOKEN", hide = true)]

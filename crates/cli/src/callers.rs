@@ -2,6 +2,7 @@
 
 use crate::terms;
 use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_config::settings::{Auth, AuthMode, Inherit as ConfiguredInherit, Subject};
@@ -20,17 +21,27 @@ const BELIEVED_FOR: Duration = Duration::from_secs(60);
 
 /// Who calls, by the settings.
 pub fn identity(loaded: &Loaded) -> Result<Identity, Problem> {
+    identity_at(loaded, loaded.settings.listen.0)
+}
+
+/// What is fetched over HTTP to know callers.
+pub fn http() -> Arc<dyn Http> {
+    Arc::new(Fetch::default())
+}
+
+/// The same for a gateway that listens already, which a file cannot change any more.
+pub fn identity_at(loaded: &Loaded, address: SocketAddr) -> Result<Identity, Problem> {
     let settings = &loaded.settings;
     let auth = &settings.auth;
-    if auth.mode == AuthMode::Local && !settings.listen.is_loopback() {
+    if auth.mode == AuthMode::Local && !address.ip().is_loopback() {
         return Err(Problem {
             code: "auth.local-beyond-loopback",
             blame: Blame::Gateway,
-            message: format!("in `local` mode everyone who can reach {} would be you", settings.listen.0),
+            message: format!("in `local` mode everyone who can reach {} would be you", address),
             hint: Some("listen on 127.0.0.1, or set `auth.mode` to `token`, `header` or `jwt`".into()),
         });
     }
-    let http: Arc<dyn Http> = Arc::new(Fetch::default());
+    let http = http();
     let mode = match auth.mode {
         AuthMode::Local => Mode::Local,
         AuthMode::Header => header(auth)?,
@@ -58,7 +69,7 @@ pub fn operator() -> String {
 
 /// Everyone who can reach the gateway is its owner: one inside a command, which nobody else can reach.
 pub fn owner(loaded: &Loaded) -> Result<Identity, Problem> {
-    let directory = directory(loaded, Arc::new(Fetch::default()))?;
+    let directory = directory(loaded, http())?;
     Ok(Identity::new(Mode::Local, &operator(), directory, Resource::default()))
 }
 
@@ -163,6 +174,7 @@ fn personas(settings: &Settings) -> Result<Personas, Problem> {
             None => Inherit::Nothing,
         };
         let made = Persona::new(name, persona.allowed_tools.as_deref(), inherit, persona.groups.clone());
+        let made = made.map(|made| made.described(persona.description.clone()));
         let made = made.map_err(|error| Problem {
             code: "config.bad-glob",
             blame: Blame::Gateway,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::settings::NamingStyle as ConfiguredStyle;
-use toolbooth_config::{Loaded, ServerConfigState, Settings, Sources};
+use toolbooth_config::{Discovery, Loaded, ServerConfigState, Settings, Sources};
 use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
@@ -38,6 +38,9 @@ pub fn sources(global: &Global) -> Result<Sources, Problem> {
     sources.llm_config = global.llm_config.clone();
     sources.env_file = global.env_file.clone();
     sources.data_dir = global.data_dir.clone();
+    if global.no_project {
+        sources.discovery = Discovery::WithoutProject;
+    }
     for pair in &global.set {
         let Some((key, value)) = pair.split_once('=') else {
             return Err(Problem {
@@ -90,7 +93,8 @@ pub fn named(sources: &Sources) -> Vec<String> {
         let digest = Sha256::digest(value.as_bytes());
         format!("set {key}={:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
     });
-    files.chain(others).filter_map(whole).chain(settings).collect()
+    let project = (sources.discovery == Discovery::WithoutProject).then(|| "no-project".to_owned());
+    files.chain(others).filter_map(whole).chain(project).chain(settings).collect()
 }
 
 /// What the servers of a configuration are to do. Without any, the bundled ones stand in.

@@ -14,6 +14,7 @@ mod exit;
 mod failure;
 mod footprint;
 mod gateway;
+mod in_force;
 mod jq_worker;
 mod outward;
 mod own;

@@ -9,13 +9,14 @@ use toolbooth_config::{Settings, settings};
 use toolbooth_core::allowance::Allowance;
 use toolbooth_core::call::Policy;
 use toolbooth_core::call::policy::{self, RuleBook};
-use toolbooth_core::exposure::{self, Mode, Pins};
+use toolbooth_core::catalog::{Gate, ToolPatterns};
+use toolbooth_core::exposure::{self, Mode};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::result::Budget;
 use toolbooth_core::retry::{Jitter, RetryTerms};
 use toolbooth_core::sampling::{self, SamplingTerms};
 use toolbooth_engine::{
-    Assistant, Audited, Encoder, Inspecting, LetterTerms, ResultTerms, RoutingTerms, Sampler, Terms,
+    Assistant, Audience, Audited, Encoder, Inspecting, LetterTerms, ResultTerms, RoutingTerms, Sampler, Terms,
 };
 use toolbooth_upstream::embeddings::Embeddings;
 use toolbooth_upstream::llm::Llm;
@@ -73,7 +74,19 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
         routing: routing(settings)?,
         min_quality: settings.lint.min_score,
         encoder: encoder(settings)?,
+        audience: if local { Audience::Owner } else { Audience::Many },
+        gate: gate(settings)?,
         exposure: Arc::new(exposure(settings)?),
+    })
+}
+
+/// Which tools enter the catalog at all.
+fn gate(settings: &Settings) -> Result<Gate, Problem> {
+    Gate::new(&settings.allow_tools, &settings.deny_tools).map_err(|error| Problem {
+        code: "config.bad-glob",
+        blame: Blame::Gateway,
+        message: format!("`allow_tools` or `deny_tools` holds a pattern that cannot be read: {error}"),
+        hint: None,
     })
 }
 
@@ -86,7 +99,7 @@ fn exposure(settings: &Settings) -> Result<exposure::Terms, Problem> {
         ExposureMode::Summary => Some(Mode::Summary),
         ExposureMode::Search => Some(Mode::Search),
     };
-    let pins = Pins::new(&told.always_load_tools).map_err(|error| Problem {
+    let pins = ToolPatterns::new(&told.always_load_tools).map_err(|error| Problem {
         code: "config.bad-glob",
         blame: Blame::Gateway,
         message: format!("`exposure.always_load_tools` holds a pattern that cannot be read: {error}"),

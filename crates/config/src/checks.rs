@@ -3,14 +3,19 @@
 use crate::finding::Finding;
 use crate::load::Desk;
 use crate::node::{Mark, Node};
+use crate::servers::{ConfiguredServer, ServerConfigState};
 use crate::settings::{AuthMode, Rule, Settings};
 use toolbooth_core::secret::SecretText;
 
 /// The shortest key that signs anything.
 const MIN_KEY: usize = 32;
 
+/// The shortest text by which a proxy proves itself.
+const MIN_PROXY_SECRET: usize = 16;
+
 /// Words that show that a key was never replaced.
-const PLACEHOLDERS: [&str; 6] = ["change", "example", "placeholder", "secret-key", "your-", "xxxx"];
+const PLACEHOLDERS: [&str; 8] =
+    ["change", "example", "placeholder", "secret-key", "proxy-secret", "password", "your-", "xxxx"];
 
 /// How a pattern is written.
 pub(crate) const GLOB_HINT: &str =
@@ -24,6 +29,7 @@ pub(crate) fn settings(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) 
     places(desk, merged, settings);
     ranges(desk, merged, settings);
     personas(desk, merged, settings);
+    folders(desk, merged);
     for (key, globs) in [("allow_tools", &settings.allow_tools), ("deny_tools", &settings.deny_tools)] {
         for glob in globs {
             if globset::Glob::new(glob).is_err() {
@@ -43,6 +49,14 @@ fn personas(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
             let finding = Finding::error("config.bad-persona", "a persona's name has 1 to 64 characters");
             fail(desk, merged, &["personas", name], finding);
         }
+        let unread = [
+            ("allowed_skills", persona.allowed_skills.is_some()),
+            ("flags", !persona.flags.is_empty()),
+            ("prompt", persona.prompt.is_some()),
+        ];
+        for (key, _) in unread.into_iter().filter(|(_, is_set)| *is_set) {
+            not_yet(desk, merged, &["personas", name, key]);
+        }
         for glob in persona.allowed_tools.iter().flatten() {
             if globset::Glob::new(glob).is_err() {
                 let sentence = format!("`personas.{name}.allowed_tools`: `{glob}` is not a pattern");
@@ -51,6 +65,24 @@ fn personas(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
             }
         }
     }
+}
+
+/// Folders of which nothing is read yet.
+fn folders(desk: &mut Desk<'_>, merged: &Node) {
+    for key in ["skills", "jobs", "tasks"] {
+        if merged.at(&["manifests", key]).is_some() {
+            not_yet(desk, merged, &["manifests", key]);
+        }
+    }
+}
+
+/// A setting that is understood, and on which nothing acts.
+fn not_yet(desk: &mut Desk<'_>, merged: &Node, path: &[&str]) {
+    let sentence = format!("`{}` does nothing yet", path.join("."));
+    let finding = Finding::warning("config.not-yet", sentence)
+        .hint("nothing depends on it; take it away, or leave it for later");
+    let finding = located(desk, merged, path, finding);
+    desk.findings.push(finding);
 }
 
 fn fail(desk: &mut Desk<'_>, merged: &Node, path: &[&str], finding: Finding) {
@@ -100,13 +132,14 @@ fn keys(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
     for (path, key) in keys {
         let Some(value) = key.as_ref().map(|key| key.expose().to_ascii_lowercase()) else { continue };
         let key = path.join(".");
-        let is_ours = path[0] != "auth";
-        if PLACEHOLDERS.iter().any(|word| value.contains(word)) {
+        let shortest = if path[0] == "auth" { MIN_PROXY_SECRET } else { MIN_KEY };
+        let is_monotonous = value.chars().all(|c| value.starts_with(c));
+        if is_monotonous || PLACEHOLDERS.iter().any(|word| value.contains(word)) {
             let finding = Finding::error("config.weak-key", format!("`{key}` still holds a placeholder"));
             fail(desk, merged, path, finding.hint("make one: `openssl rand -hex 32`"));
-        } else if is_ours && value.len() < MIN_KEY {
+        } else if value.len() < shortest {
             let finding =
-                Finding::error("config.weak-key", format!("`{key}` is shorter than {MIN_KEY} characters"));
+                Finding::error("config.weak-key", format!("`{key}` is shorter than {shortest} characters"));
             fail(desk, merged, path, finding.hint("make one: `openssl rand -hex 32`"));
         }
     }
@@ -223,27 +256,51 @@ fn ranges(desk: &mut Desk<'_>, merged: &Node, settings: &Settings) {
     }
 }
 
-/// Checks what a rule's texts promise to be.
-pub(crate) fn rule(desk: &mut Desk<'_>, rule: &Rule, mark: Mark) {
+/// What is wrong with a rule's texts.
+pub(crate) fn rule(desk: &Desk<'_>, rule: &Rule, mark: Mark) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut note = |code, sentence: String, hint: Option<String>| {
+        let mut finding = Finding::error(code, sentence).at(&desk.texts, mark);
+        finding.hint = hint;
+        findings.push(finding);
+    };
     for glob in &rule.tools.names {
         if globset::Glob::new(glob).is_err() {
             let sentence = format!("`policy.rules`: `{glob}` is not a pattern for tool names");
-            let finding = Finding::error("config.bad-glob", sentence).at(&desk.texts, mark).hint(GLOB_HINT);
-            desk.fatal(finding);
+            note("config.bad-glob", sentence, Some(GLOB_HINT.into()));
         }
     }
     for (pointer, pattern) in &rule.arguments {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             let sentence = format!("`policy.rules`: `{pointer}` is not a JSON pointer");
-            let finding = Finding::error("config.bad-pointer", sentence)
-                .at(&desk.texts, mark)
-                .hint(format!("did you mean `/{pointer}`?"));
-            desk.fatal(finding);
+            note("config.bad-pointer", sentence, Some(format!("did you mean `/{pointer}`?")));
         }
         if regex::Regex::new(pattern).is_err() {
             let sentence = format!("`policy.rules`: `{pattern}` is not a regular expression");
-            let finding = Finding::error("config.bad-regex", sentence).at(&desk.texts, mark);
-            desk.fatal(finding);
+            note("config.bad-regex", sentence, None);
         }
+    }
+    findings
+}
+
+/// Sets servers aside that would be handed what callers show to this gateway: the headers by which a proxy proves
+/// itself and names its user, and cookies.
+pub(crate) fn forwarded(desk: &mut Desk<'_>, settings: &Settings, servers: &mut [ConfiguredServer]) {
+    let header = &settings.auth.header;
+    for server in servers {
+        let Some(entry) = server.state.entry() else { continue };
+        let own = |name: &str| {
+            name.eq_ignore_ascii_case(&header.secret_header) || name.eq_ignore_ascii_case(&header.name)
+        };
+        let Some((name, _)) = entry.forward_headers.iter().find(|(from, _)| own(from)) else { continue };
+        let sentence = format!("`{name}` is shown to this gateway by its proxy and is not passed on");
+        let mut finding =
+            Finding::error("config.bad-header", format!("server `{}`: {sentence}", server.name))
+                .about(format!("servers.{}.forward_headers.{name}", server.name))
+                .hint("leave it out of `forward_headers`; a tool gets its caller's name by `inject`");
+        let origin = &server.origin;
+        (finding.file, finding.line, finding.column) = (origin.file.clone(), origin.line, origin.column);
+        desk.findings.push(finding.clone());
+        server.state = ServerConfigState::Broken(finding);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::manifest::GoodManifests;
 use crate::trust::TrustBook;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -39,6 +39,11 @@ pub struct Sources {
     pub trust: TrustBook,
     /// What manifests held when they could last be read.
     pub good_manifests: GoodManifests,
+    /// Files that held something at the last good load: that one of them is empty now is no wish, but a save that
+    /// is under way or went wrong.
+    pub filled_files: BTreeSet<PathBuf>,
+    /// The user this process runs as; absent where nobody's files are looked at closely.
+    pub user_id: Option<u32>,
     /// Whether files are looked for where they usually are.
     pub discovery: Discovery,
 }
@@ -49,6 +54,8 @@ pub enum Discovery {
     /// Those of the system, the user and the project, and those that are named.
     #[default]
     Everywhere,
+    /// Those of the system and the user, and those that are named (`--no-project`).
+    WithoutProject,
     /// Only those that are named, as for `config check FILE`.
     NamedOnly,
 }
@@ -66,6 +73,7 @@ impl Sources {
             home: folder("HOME").or_else(|| folder("USERPROFILE")),
             xdg_config_home: folder("XDG_CONFIG_HOME"),
             system_dir: PathBuf::from("/etc/toolbooth"),
+            user_id: Some(nix::unistd::geteuid().as_raw()),
             env,
             ..Self::default()
         }

@@ -32,12 +32,14 @@ const COMPLIANCE_FILE: &str = "compliance-levels.json";
 /// Every file that is looked for, lowest layer first. A file that is named twice counts where it is named last.
 pub(crate) fn plan(sources: &Sources) -> Vec<Planned> {
     let mut files = Vec::new();
-    if sources.discovery == Discovery::Everywhere {
+    if sources.discovery != Discovery::NamedOnly {
         folder(&mut files, &sources.system_dir, Layer::System, &SERVER_FILES);
         if let Some(user) = sources.user_dir() {
             files.push(optional(user.join(IMPORTED), Layer::User, FileKind::Servers));
             folder(&mut files, &user, Layer::User, &SERVER_FILES);
         }
+    }
+    if sources.discovery == Discovery::Everywhere {
         // A plain `mcp.json` in a project belongs to some other program more often than not.
         folder(&mut files, &sources.cwd, Layer::Project, &SERVER_FILES[1..]);
     }

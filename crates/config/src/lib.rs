@@ -24,6 +24,7 @@ mod lookup;
 pub mod manifest;
 mod merge;
 pub mod node;
+mod ownership;
 pub mod parse;
 mod read;
 mod report;

@@ -8,14 +8,15 @@ use crate::inputs::Sources;
 use crate::layer::Layer;
 use crate::layers::{self, Planned, Presence};
 use crate::manifest::{self, Gathering, GoodManifests, Manifests};
-use crate::node::Node;
+use crate::node::{Node, Value};
+use crate::ownership;
 use crate::parse;
 use crate::servers::{self, ConfiguredServer, History};
 use crate::settings::Settings;
 use crate::texts::Texts;
 use crate::trust::{Preview, TrustBook, TrustError};
-use crate::{resolve, schema};
-use std::collections::BTreeMap;
+use crate::{checks, resolve, schema};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use toolbooth_core::manifest::Manifest;
@@ -49,6 +50,20 @@ pub struct Loaded {
     pub(crate) merged: Node,
     pub(crate) history: BTreeMap<ServerName, History>,
 }
+
+/// Settings without which a running gateway would be more open than before.
+const PROTECTIONS: [&str; 10] = [
+    "auth",
+    "policy",
+    "groups",
+    "personas",
+    "approval",
+    "compliance",
+    "allow_tools",
+    "deny_tools",
+    "allowed_hosts",
+    "allowed_origins",
+];
 
 /// A project file whose settings wait for trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +128,8 @@ pub(crate) struct Document {
     pub split: Split,
     /// Whether its settings and servers count as the user's own words.
     pub settings_trusted: bool,
+    /// Whether the file holds nothing at all.
+    pub is_blank: bool,
 }
 
 impl fmt::Debug for Loaded {
@@ -152,6 +169,39 @@ impl Loaded {
     /// Whether anything is an error.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(Finding::is_error)
+    }
+
+    /// Project files that wait for trust and say how callers are recognised or what they may do. Without them the
+    /// gateway would run more openly than the folder asks.
+    pub fn rules_waiting(&self) -> Vec<&Path> {
+        let rules = |settings: &&UntrustedSettings| {
+            settings.keys.iter().any(|key| matches!(key.as_str(), "auth" | "policy"))
+        };
+        self.untrusted.iter().filter(rules).map(|settings| settings.file.as_path()).collect()
+    }
+
+    /// Project files that wait for trust and hold settings that protect.
+    pub fn protections_waiting(&self) -> Vec<&Path> {
+        let protects = |settings: &&UntrustedSettings| {
+            settings.keys.iter().any(|key| PROTECTIONS.contains(&key.as_str()))
+        };
+        self.untrusted.iter().filter(protects).map(|settings| settings.file.as_path()).collect()
+    }
+
+    /// Files whose settings are in force.
+    pub fn files_in_force(&self) -> BTreeSet<PathBuf> {
+        let waits = |path: &PathBuf| self.untrusted.iter().any(|settings| settings.file == *path);
+        let has_settings = |document: &&Document| {
+            document.split.settings.members().is_some_and(|members| !members.is_empty())
+        };
+        let with_settings = self.documents.iter().filter(has_settings);
+        with_settings.filter_map(|document| document.path.clone()).filter(|path| !waits(path)).collect()
+    }
+
+    /// Files that hold something, for the next load: one of them that is empty then is not taken.
+    pub fn filled_files(&self) -> BTreeSet<PathBuf> {
+        let filled = self.documents.iter().filter(|document| !document.is_blank);
+        filled.filter_map(|document| document.path.clone()).collect()
     }
 
     /// Trusts everything that waits for it, below `under` if given, and says how many things that were.
@@ -219,7 +269,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, LoadFailure> {
     }
     let resolve::Resolved { settings, merged, mut untrusted, trust_dir } = resolved;
     let gathered = servers::gather(&mut desk, &documents, server_arguments, &variables);
-    let servers::Gathered { servers, history } = gathered;
+    let servers::Gathered { mut servers, history } = gathered;
+    checks::forwarded(&mut desk, &settings, &mut servers);
     let names = servers.iter().map(|server| &server.name).collect();
     let gathering =
         Gathering { documents: &documents, settings: &settings, variables: &variables, servers: names };
@@ -333,6 +384,17 @@ impl Desk<'_> {
                 return None;
             }
         };
+        if layer != Layer::Project
+            && let Some(refusal) = ownership::refusal(self.sources, &path)
+        {
+            self.fatal(refusal);
+            return None;
+        }
+        let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
+        if is_blank && self.sources.filled_files.contains(&path) {
+            self.fatal(emptied(&path));
+            return None;
+        }
         let node = match parse::parse(&mut self.texts, &path, &bytes) {
             Ok(node) => node,
             Err(finding) => {
@@ -340,10 +402,16 @@ impl Desk<'_> {
                 return None;
             }
         };
+        if !is_blank && !matches!(node.value, Value::Map(_)) {
+            let sentence = format!("a configuration file holds a map, this one holds {}", node.kind());
+            let finding = Finding::error("config.wrong-type", sentence).at(&self.texts, node.mark);
+            self.fatal(parse::discreet(finding, &path));
+            return None;
+        }
         let mut split = dialect::split(&self.texts, node, kind, known);
         self.findings.append(&mut split.findings);
         let settings_trusted = layer != Layer::Project;
-        Some(Document { layer, path: Some(path), kind, split, settings_trusted })
+        Some(Document { layer, path: Some(path), kind, split, settings_trusted, is_blank })
     }
 
     fn environment(&mut self, variables: &Variables) -> Option<Document> {
@@ -354,7 +422,8 @@ impl Desk<'_> {
         let split =
             Split { settings: settings?, servers: Vec::new(), twice: Vec::new(), findings: Vec::new() };
         let kind = FileKind::Whole;
-        Some(Document { layer: Layer::Environment, path: None, kind, split, settings_trusted: true })
+        let layer = Layer::Environment;
+        Some(Document { layer, path: None, kind, split, settings_trusted: true, is_blank: false })
     }
 
     /// A folder that was named must be there, or a slip in its name would pass in silence.
@@ -401,6 +470,13 @@ pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(parse::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// A file that held a configuration and is empty now.
+fn emptied(path: &Path) -> Finding {
+    Finding::error("config.emptied", "this file is empty, and held a configuration before")
+        .in_file(path)
+        .hint("write `{}` to mean nothing, or remove the file")
 }
 
 fn is_absent(error: &std::io::Error) -> bool {

@@ -8,14 +8,13 @@ use crate::finding::Finding;
 use crate::layer::Layer;
 use crate::load::{Desk, Document, UntrustedSettings, unreadable};
 use crate::merge::Merger;
-use crate::node::{Mark, Node, Step, TextId};
+use crate::node::{Key, Mark, Node, Step, TextId};
 use crate::parse;
 use crate::read::{ReadErrorKind, read_all};
 use crate::report::{self, Subject};
-use crate::settings::{Listen, Rule, RuleLayer, Settings};
+use crate::settings::{Rule, RuleLayer, Settings};
 use crate::suggest::nearest;
 use crate::trust;
-use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toolbooth_core::secret::SecretText;
 
@@ -47,9 +46,6 @@ const PROTECTIVE: [&str; 17] = [
     "allowed_hosts",
     "allowed_origins",
 ];
-
-/// Settings that cannot harm, whoever writes them.
-const HARMLESS: [&str; 7] = ["exposure", "naming", "lint", "deny_tools", "retry", "search", "listen"];
 
 /// The settings that all layers together mean.
 pub(crate) fn settings(
@@ -120,10 +116,12 @@ fn trusted_part(desk: &mut Desk<'_>, document: &Document, untrusted: &mut Vec<Un
     if members.is_empty() || desk.sources.trust.is_trusted(file, trust::SETTINGS, &preview.digest) {
         return settings;
     }
-    let (kept, waiting): (Vec<_>, Vec<_>) =
-        members.iter().cloned().partition(|(key, node)| is_harmless(&key.text, node));
-    if let Some((first, _)) = waiting.first() {
-        let keys: Vec<String> = waiting.iter().map(|(key, _)| key.text.clone()).collect();
+    let known = crate::schema::setting_names();
+    let waiting: Vec<&Key> =
+        members.iter().map(|(key, _)| key).filter(|key| known.contains(&key.text.as_str())).collect();
+    check_untrusted(desk, document);
+    if let Some(first) = waiting.first() {
+        let keys: Vec<String> = waiting.iter().map(|key| key.text.clone()).collect();
         let sentence = format!("these settings of a project file wait for trust: `{}`", keys.join("`, `"));
         let finding = Finding::warning("config.needs-trust", sentence)
             .at(&desk.texts, first.mark)
@@ -131,20 +129,44 @@ fn trusted_part(desk: &mut Desk<'_>, document: &Document, untrusted: &mut Vec<Un
         desk.findings.push(finding);
         untrusted.push(UntrustedSettings { file: file.clone(), preview, keys });
     }
-    Node { value: crate::node::Value::Map(kept), mark: settings.mark }
+    // Nothing of it counts: what looks harmless may change how the user's rules read.
+    Node::empty_map(settings.mark)
 }
 
-fn is_harmless(key: &str, node: &Node) -> bool {
-    if !crate::schema::setting_names().contains(&key) {
-        // Unknown keys are reported rather than trusted.
-        return true;
+/// Reports what is wrong with settings that wait for trust. Nothing in them is expanded, and no error in them stops
+/// the load: they do not count.
+fn check_untrusted(desk: &mut Desk<'_>, document: &Document) {
+    let settings = &document.split.settings;
+    let (read, errors) = read_all::<Settings>(settings);
+    let subject = Subject { name: "", key: "", also_known: &crate::dialect::SERVER_KEYS };
+    for error in &errors {
+        // What a variable holds is not known here.
+        let path: Vec<String> = error.path.iter().map(step_text).collect();
+        if settings.at(&path).is_some_and(expand::refers) {
+            continue;
+        }
+        let mut finding = report::finding(&desk.texts, &subject, error);
+        let is_top = matches!(error.kind, ReadErrorKind::UnknownKey { .. }) && error.path.len() == 1;
+        if is_top && document.kind == FileKind::Servers {
+            finding.severity = crate::finding::Severity::Warning;
+        }
+        desk.findings.push(finding);
     }
-    let tame = match key {
-        "search" => node.get("embeddings").is_none(),
-        "listen" => Listen::deserialize(node).is_ok_and(|listen| listen.is_loopback()),
-        _ => true,
-    };
-    HARMLESS.contains(&key) && tame && !expand::refers(node)
+    let rules = settings.at(&["policy", "rules"]);
+    for (index, rule) in read.iter().flat_map(|read| &read.policy.rules).enumerate() {
+        let node = rules.and_then(|rules| rules.elements()?.get(index));
+        if let Some(node) = node.filter(|node| !expand::refers(node)) {
+            let mut findings = checks::rule(desk, rule, node.mark);
+            desk.findings.append(&mut findings);
+        }
+    }
+}
+
+fn step_text(step: &Step) -> String {
+    match step {
+        Step::Key(key) => key.clone(),
+        Step::Index(index) => index.to_string(),
+    }
 }
 
 /// Reads the variables of the files that settings name: those of every layer, higher ones first.
@@ -249,7 +271,9 @@ fn typed_rules(desk: &mut Desk<'_>, mut node: Node, variables: &Variables) -> Op
     }
     for (index, rule) in rules.iter().flatten().enumerate() {
         let mark = node.elements().and_then(|rules| rules.get(index)).map_or(node.mark, |rule| rule.mark);
-        checks::rule(desk, rule, mark);
+        for finding in checks::rule(desk, rule, mark) {
+            desk.fatal(finding);
+        }
     }
     rules
 }

@@ -3,7 +3,7 @@
 use crate::dialect::RawServer;
 use crate::digest;
 use crate::entry::{self, Context, Expansion, Flavor, Reveal};
-use crate::expand::Variables;
+use crate::expand::{self, Variables};
 use crate::finding::Finding;
 use crate::layer::{Layer, Origin};
 use crate::load::{Desk, Document, ServerArguments};
@@ -12,9 +12,9 @@ use crate::node::{Key, Mark, Node, Value};
 use crate::suggest::nearest;
 use crate::trust::{self, Change, Preview};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use toolbooth_core::names::ServerName;
-use toolbooth_core::server::ServerEntry;
+use toolbooth_core::server::{ServerEntry, Transport};
 
 /// A server that some file names.
 #[derive(Debug, Clone, PartialEq)]
@@ -311,6 +311,17 @@ fn decide(
     }
 }
 
+/// Where `cwd` of a project's entry leads, if a link is on the way. Trust is bound to it.
+fn linked_cwd(desk: &Desk<'_>, node: &Node) -> Option<PathBuf> {
+    let written = node.get("cwd").or_else(|| node.get("working_directory"))?;
+    let text = written.text().filter(|text| expand::references(text).is_empty())?;
+    let beside = desk.texts.folder(written.mark).unwrap_or(&desk.sources.cwd);
+    let beside = beside.canonicalize().unwrap_or_else(|_| beside.to_owned());
+    let plain = desk.sources.resolve(Path::new(text), &beside);
+    let real = plain.canonicalize().ok()?;
+    (real != plain).then_some(real)
+}
+
 fn state(
     desk: &Desk<'_>,
     variables: &Variables,
@@ -327,18 +338,25 @@ fn state(
     }
     let context = Context { sources: desk.sources, texts: &desk.texts, variables, flavor: candidate.flavor };
     let pending = candidate.project_file.as_ref().and_then(|file| {
-        let preview = trust::preview_entry(&candidate.node);
+        let preview = trust::preview_entry(&candidate.node, linked_cwd(desk, &candidate.node).as_deref());
         let trusted = desk.sources.trust.is_trusted(file, name.as_str(), &preview.digest);
         (!trusted).then_some((file, preview))
     });
     let expansion = if pending.is_some() { Expansion::Withheld } else { Expansion::Strict };
     let (entry, findings) = entry::normalise(&context, name, &candidate.node, expansion);
-    let Some(entry) = entry else {
+    let Some(mut entry) = entry else {
         let first = findings.iter().find(|finding| finding.is_error()).cloned();
         let first =
             first.unwrap_or_else(|| Finding::error("config.broken", format!("server `{name}` is unusable")));
         return (ServerConfigState::Broken(first), findings);
     };
+    if let (Some(_), Transport::Stdio { cwd: Some(cwd), .. }) =
+        (&candidate.project_file, &mut entry.transport)
+        && let Ok(real) = cwd.canonicalize()
+    {
+        // It runs where it was agreed to, wherever a link leads later.
+        *cwd = real;
+    }
     let state = match (entry.enabled, pending) {
         (false, _) => ServerConfigState::Disabled(Box::new(entry)),
         (true, Some((file, preview))) => {

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "trust.json";
 /// The name under which the settings of a project file are trusted; no server can be called this.
 pub(crate) const SETTINGS: &str = "(settings)";
+/// Under what name it is kept where a link in `cwd` leads.
+const LINKED_CWD: &str = "cwd leads to";
 /// The largest book that is read.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -214,14 +216,20 @@ fn canonical(file: &Path) -> PathBuf {
     file.canonicalize().unwrap_or_else(|_| file.to_owned())
 }
 
-/// What a person is asked about a server entry. Nothing is expanded.
-pub(crate) fn preview_entry(node: &Node) -> Preview {
+/// What a person is asked about a server entry, and where its `cwd` leads if that is a link. Nothing is expanded.
+pub(crate) fn preview_entry(node: &Node, linked_cwd: Option<&Path>) -> Preview {
     let members = node.members().unwrap_or_default();
     let bound: Vec<_> = members.iter().filter(|(key, _)| BOUND.contains(&key.text.as_str())).collect();
-    let json = bound.iter().map(|(key, node)| (key.text.clone(), node.shown())).collect();
+    let mut json: serde_json::Map<String, serde_json::Value> =
+        bound.iter().map(|(key, node)| (key.text.clone(), node.shown())).collect();
     let mut fields = BTreeMap::new();
     for (key, node) in bound {
         flatten(&mut fields, &key.text, &key.text, node);
+    }
+    if let Some(path) = linked_cwd {
+        let path = path.to_string_lossy().into_owned();
+        json.insert(LINKED_CWD.into(), path.clone().into());
+        fields.insert(LINKED_CWD.into(), path);
     }
     Preview { fields, digest: digest::of(&serde_json::Value::Object(json)) }
 }

@@ -14,6 +14,10 @@ use tracing::{debug, warn};
 
 /// How long a file must be quiet: editors write several times.
 const QUIET: Duration = Duration::from_millis(150);
+/// How long files must hold the same before they are read.
+const REST: Duration = Duration::from_millis(100);
+/// How often an empty file is waited for.
+const EMPTY_WAITS: usize = 15;
 /// How often a folder without rest is waited for before it is looked at all the same.
 const MAX_WAITS: usize = 20;
 /// How often files are looked at on mounts that send no notices.
@@ -164,6 +168,10 @@ impl Lookout {
             if now == self.seen {
                 continue;
             }
+            let now = at_rest(&self.files, now);
+            if now == self.seen {
+                continue;
+            }
             match changed.try_send(()) {
                 // Kept as unseen when the listener is full: it will look at the newest content anyway.
                 Ok(()) | Err(TrySendError::Full(())) => self.seen = now,
@@ -190,6 +198,23 @@ impl Lookout {
         self.notices.is_waiting.store(false, Ordering::Release);
         true
     }
+}
+
+/// Waits until files hold the same twice in a row, and longer while one of them is empty: some programs save by
+/// emptying a file first and filling it afterwards.
+fn at_rest(files: &[PathBuf], mut before: String) -> String {
+    let is_empty =
+        |file: &PathBuf| std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() == 0);
+    for wait in 0..MAX_WAITS {
+        std::thread::sleep(REST);
+        let now = fingerprint(files);
+        let is_filling = wait < EMPTY_WAITS && files.iter().any(is_empty);
+        if now == before && !is_filling {
+            return now;
+        }
+        before = now;
+    }
+    before
 }
 
 /// What all files hold now; a missing one counts as that.

@@ -48,7 +48,7 @@ pub fn on_tool(caller: &Caller, tool: &Tool) -> Permission {
     if tool.bounds.as_deref().is_some_and(|bounds| !is_within(caller, bounds, &tool.server)) {
         return Permission::Hidden;
     }
-    on_one(caller, &tool.server, &tool.name, &tool.exposed)
+    on_one(caller, &tool.server, |persona| persona.names_tool(tool))
 }
 
 /// Whether a caller is within the bounds of one tool.
@@ -85,7 +85,8 @@ pub fn on_backing<'a>(caller: &Caller, backing: &'a Backing) -> Option<&'a Arc<T
 
 /// Decides on one prompt, resource or template.
 pub fn on_offer(caller: &Caller, offer: &Offer) -> Permission {
-    on_one(caller, &offer.server, &offer.key, &offer.exposed)
+    let server = offer.server.name.as_str();
+    on_one(caller, &offer.server, |persona| persona.names_offer(server, &offer.key, &offer.exposed))
 }
 
 /// How many of a server's tools a caller may see, without a look at every name.
@@ -108,14 +109,10 @@ pub fn extent(caller: &Caller, server: &ServerEntry) -> Extent {
     }
 }
 
-fn on_one(caller: &Caller, server: &ServerEntry, own: &str, exposed: &str) -> Permission {
+fn on_one(caller: &Caller, server: &ServerEntry, names: impl Fn(&Persona) -> bool) -> Permission {
     match extent(caller, server) {
         Extent::Whole => Permission::Granted,
-        Extent::Part
-            if caller.persona.as_deref().is_some_and(|p| p.names(server.name.as_str(), own, exposed)) =>
-        {
-            Permission::Granted
-        }
+        Extent::Part if caller.persona.as_deref().is_some_and(names) => Permission::Granted,
         Extent::Part | Extent::Nothing => Permission::Hidden,
     }
 }

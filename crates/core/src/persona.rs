@@ -1,6 +1,6 @@
 //! Personas: named views of the catalog. A persona narrows what its caller may use and never widens it.
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use crate::catalog::{BadPattern, Tool, ToolPatterns};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,12 +20,13 @@ pub enum Inherit {
 #[derive(Debug, Clone)]
 pub struct Persona {
     name: Box<str>,
-    globs: GlobSet,
+    allowed: ToolPatterns,
     inherit: Inherit,
     /// Without a list of its own a persona has nothing, unless it inherits.
     has_list: bool,
     /// Groups whose members may pick it; absent means everybody.
     groups: Option<Vec<String>>,
+    description: Option<String>,
     /// Everything that tells one view from another, as one text.
     key: Arc<str>,
 }
@@ -45,16 +46,27 @@ impl Persona {
         allowed: Option<&[String]>,
         inherit: Inherit,
         groups: Option<Vec<String>>,
-    ) -> Result<Self, globset::Error> {
-        let mut globs = GlobSetBuilder::new();
+    ) -> Result<Self, BadPattern> {
+        let texts = allowed.unwrap_or_default();
         let mut key = format!("{name}\n{inherit:?}\n{}", allowed.is_some());
-        for glob in allowed.unwrap_or_default() {
-            globs.add(Glob::new(glob)?);
+        for glob in texts {
             key.push('\n');
             key.push_str(glob);
         }
-        let has_list = allowed.is_some();
-        Ok(Self { name: name.into(), globs: globs.build()?, inherit, has_list, groups, key: key.into() })
+        let (allowed, has_list) = (ToolPatterns::new(texts)?, allowed.is_some());
+        let (name, key) = (name.into(), key.into());
+        Ok(Self { name, allowed, inherit, has_list, groups, description: None, key })
+    }
+
+    /// The same, with a word on what it is for.
+    #[must_use]
+    pub fn described(self, description: Option<String>) -> Self {
+        Self { description, ..self }
+    }
+
+    /// What it is for.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
     }
 
     /// Its name.
@@ -77,21 +89,14 @@ impl Persona {
         self.inherit == Inherit::Shared && (personas.is_empty() || !self.has_list)
     }
 
-    /// Whether one thing of a server belongs to it, by the names it goes by.
-    pub(crate) fn names(&self, server: &str, own: &str, exposed: &str) -> bool {
-        // Whole catalogs are gone through by this: one buffer for all spellings, and the usual one first.
-        let mut form = String::with_capacity(server.len() + own.len() + 6);
-        let mut fits = |before: &str, between: &str| {
-            form.clear();
-            [before, server, between, own].iter().for_each(|part| form.push_str(part));
-            form != exposed && self.globs.is_match(&form)
-        };
-        self.globs.is_match(exposed)
-            || fits("", "_")
-            || fits("mcp_", "_")
-            || fits("", "__")
-            || fits("mcp.", ".")
-            || fits("", ".")
+    /// Whether a tool belongs to it, by the names it goes by.
+    pub(crate) fn names_tool(&self, tool: &Tool) -> bool {
+        self.allowed.permit(tool)
+    }
+
+    /// Whether a prompt, resource or template of a server belongs to it.
+    pub(crate) fn names_offer(&self, server: &str, own: &str, exposed: &str) -> bool {
+        self.allowed.permit_pair(server, own, exposed)
     }
 }
 

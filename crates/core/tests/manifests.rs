@@ -8,8 +8,8 @@ use toolbooth_core::call::policy::{Layer, Rule, RuleBook, RuleEffect, Subject, T
 use toolbooth_core::call::{Incoming, Policy, Situation, Verdict, authorise, draft, resolve};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{
-    Assembly, Catalog, Discovery, EntryPlace, Ground, ListKind, Lookup, Naming, NamingStyle, Parts, Tool,
-    admit, assemble,
+    Assembly, Catalog, Discovery, EntryPlace, Gate, Ground, ListKind, Lookup, Naming, NamingStyle, Parts,
+    Tool, admit, assemble,
 };
 use toolbooth_core::effects::Rung;
 use toolbooth_core::json::RawJson;
@@ -71,6 +71,7 @@ struct World {
     base: Parts,
     known: Vec<Arc<ServerEntry>>,
     naming: Naming,
+    gate: Gate,
     earlier: Parts,
 }
 
@@ -88,7 +89,7 @@ impl World {
             let part = admit(&entry, &Discovery { tools, ..Discovery::default() }, &naming, &|_| false);
             base.insert(entry.name.clone(), Arc::new(part));
         }
-        Self { base, known: Vec::new(), naming, earlier: Parts::new() }
+        Self { base, known: Vec::new(), naming, gate: Gate::default(), earlier: Parts::new() }
     }
 
     fn with(&mut self, manifests: &[Manifest]) -> Assembly {
@@ -97,6 +98,7 @@ impl World {
             base: &self.base,
             manifests,
             naming: &self.naming,
+            gate: &self.gate,
             configured: &configured,
             earlier: &self.earlier,
         });
@@ -436,4 +438,43 @@ fn an_id_of_two_tools_is_nobodys() {
     assert!(
         matches!(catalog.tool("mcp.a.b.c", &Caller::owner("me")), Lookup::Ambiguous(tools) if tools.len() == 2)
     );
+}
+
+/// Audit H1: what is denied under one name is not to be had under another, nor through a tool of a manifest.
+#[test]
+fn denied_tools_are_kept_out_under_every_name() {
+    let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let renamed = Manifest { providers: vec![mcp("bank", "transfer")], ..entry("send_money") };
+    let served = Manifest { providers: vec![mcp("bank", "transfer"), mcp("bank", "pay")], ..entry("wallet") };
+    let ann = Caller::guest("ann", []);
+    // Allowed, denied, and the tools that are left.
+    let cases: [(&[&str], &[&str], &[&str]); 8] = [
+        (&[], &[], &["bank_pay", "send_money", "wallet"]),
+        (&[], &["bank_transfer"], &["bank_pay", "wallet"]),
+        (&[], &["send_money"], &["bank_pay", "wallet"]),
+        (&[], &["wallet"], &["bank_pay", "send_money"]),
+        (&[], &["mcp__bank__*"], &[]),
+        (&["send_money"], &[], &["send_money"]),
+        (&["mcp.bank.pay", "wallet"], &[], &["bank_pay", "wallet"]),
+        (&["*"], &["*"], &[]),
+    ];
+    for (allow, deny, expected) in cases {
+        let mut world = World::new(vec![(server("bank"), vec![tool("pay"), tool("transfer")])]);
+        world.gate = Gate::new(&texts(allow), &texts(deny)).unwrap();
+        let manifests = [renamed.clone(), served.clone()];
+        let catalog = world.catalog(&manifests);
+        let mut left = names(&catalog, &ann);
+        left.sort();
+        assert_eq!(left, expected, "{allow:?} {deny:?}");
+        if deny == ["send_money"] {
+            let wallet = found(&catalog, "wallet", &ann).unwrap();
+            let backing = wallet.bounds.iter().flat_map(|bounds| &bounds.backing);
+            let behind: Vec<&str> = backing.flat_map(|one| one.tools()).map(|tool| &*tool.name).collect();
+            assert_eq!(behind, ["pay"], "nor through a tool of a manifest");
+        }
+        // What comes out the same is the very same, so that nobody is told of a change.
+        let again = world.with(&manifests).parts;
+        let same = again.iter().all(|(name, part)| Arc::ptr_eq(part, &catalog.servers()[name]));
+        assert!(same, "{allow:?} {deny:?}");
+    }
 }

@@ -1,7 +1,9 @@
 //! The catalog kept in the store, so that clients are answered before servers are up.
 
+use sha2::{Digest, Sha256};
 use toolbooth_core::catalog::Discovery;
 use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::server::{Remote, ServerEntry, Transport};
 
 /// What was kept of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +59,36 @@ pub fn read(text: &RawJson) -> Option<Kept> {
         templates: list("templates")?,
     };
     Some(Kept { discovery, suffixed })
+}
+
+/// Which server an entry leads to, as a digest: what another one offered under the same name is not shown as its own.
+/// Everything counts that decides what runs or is asked; what the gateway makes of it does not.
+pub fn source_of(entry: &ServerEntry) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |text: &str| {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text.as_bytes());
+    };
+    let mut remote = |kind: &str, Remote { url, headers }: &Remote| {
+        [kind, url.expose()].into_iter().for_each(&mut add);
+        headers.iter().for_each(|(name, value)| [name, value.expose()].into_iter().for_each(&mut add));
+    };
+    match &entry.transport {
+        Transport::Stdio { command, args, cwd, env } => {
+            ["stdio", command.expose()].into_iter().for_each(&mut add);
+            add(&args.len().to_string());
+            args.iter().for_each(|word| add(word.expose()));
+            add(&cwd.as_ref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default());
+            env.iter().for_each(|(name, value)| [name, value.expose()].into_iter().for_each(&mut add));
+        }
+        Transport::Http(place) => remote("http", place),
+        Transport::Sse(place) => remote("sse", place),
+        Transport::WebSocket(place) => remote("ws", place),
+        Transport::Bundled(name) => ["bundled", name].into_iter().for_each(&mut add),
+        Transport::Own => add("own"),
+        Transport::Virtual => add("virtual"),
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::cached;
 use crate::changes::Change;
+use crate::clock::now_ms;
 use crate::dead_letters::LetterRoom;
 use crate::events::Events;
 use crate::exposure::SurfaceTally;
@@ -46,6 +47,8 @@ use toolbooth_wire::Era;
 
 /// How many servers connect at once.
 const CONNECT_AT_ONCE: usize = 64;
+/// How long what a server offered is kept when no configuration names it any more.
+const FORGOTTEN_AFTER_MS: i64 = 30 * 24 * 3600 * 1000;
 /// How many changes a slow client may lag behind before it is told to look at everything anew.
 const CHANGE_BACKLOG: usize = 256;
 
@@ -251,8 +254,12 @@ impl Engine {
                 }
                 Standing::Run(entry, credential) => {
                     let found = known.get(&name);
-                    if let Some((_, kept)) = found {
-                        parts.push(Part::Cached { entry: entry.clone(), kept: kept.clone() });
+                    match found {
+                        Some((_, kept)) => {
+                            parts.push(Part::Cached { entry: entry.clone(), kept: kept.clone() });
+                        }
+                        // What another server offered under this name is not this one's.
+                        None => parts.push(Part::Gone(name.clone())),
                     }
                     if earlier {
                         applied.restarted.push(name.clone())
@@ -313,13 +320,31 @@ impl Engine {
             return Ok(HashMap::new());
         }
         let mut known = HashMap::new();
+        let mut stale = Vec::new();
+        let long_ago = now_ms() - FORGOTTEN_AFTER_MS;
         for record in self.store.discoveries().await? {
+            match plans.iter().find(|plan| plan.name == record.server).map(|plan| &plan.standing) {
+                // Another server under the name of one that is gone.
+                Some(Standing::Run(entry, _)) if cached::source_of(entry) != record.entry_hash => {
+                    stale.push(record.server);
+                    continue;
+                }
+                // Another configuration may share the store, so not at once.
+                None if record.saved_at_ms < long_ago => {
+                    stale.push(record.server);
+                    continue;
+                }
+                _ => {}
+            }
             if starting.contains(&&record.server)
                 && let Ok(text) = RawJson::parse(record.payload)
                 && let Some(kept) = cached::read(&text)
             {
                 known.insert(record.server, (Era::from_word(&record.era), kept));
             }
+        }
+        for server in stale {
+            self.store.forget_discovery(&server).await?;
         }
         Ok(known)
     }
@@ -387,14 +412,6 @@ impl Engine {
 
     pub(crate) fn announce(&self, change: Change) {
         let _ = self.changes.send(change);
-    }
-
-    /// The hash of a running server's entry.
-    pub(crate) fn entry_hash(&self, name: &ServerName) -> Option<String> {
-        match self.servers.load().get(name) {
-            Some(Managed::Running { hash, .. }) => Some(hash.clone()),
-            _ => None,
-        }
     }
 
     /// What the configuration says.

@@ -350,6 +350,7 @@ impl CatalogKeeper {
             base: &self.base,
             manifests: &self.manifests,
             naming: &engine.options().naming,
+            gate: &engine.terms().gate,
             configured: &configured,
             earlier: &before,
         });
@@ -492,7 +493,7 @@ fn record_of(
     discovery: &Discovery,
 ) -> Option<DiscoveryRecord> {
     let server = part.entry.name.clone();
-    let entry_hash = engine.entry_hash(&server)?;
+    let entry_hash = cached::source_of(&part.entry);
     let naming = &engine.options().naming;
     let is_suffixed = |tool: &&Arc<Tool>| *tool.exposed != *naming.expose(server.as_str(), &tool.name);
     let suffixed = part.tools.iter().filter(is_suffixed).map(|tool| &*tool.name);

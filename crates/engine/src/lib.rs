@@ -73,7 +73,7 @@ pub use routing::{Assistant, ProviderReport, RouterReport, RoutingTerms, instanc
 pub use sampling::Sampler;
 pub use search::{Encoder, Found, Note};
 pub use subscriptions::SubscribeError;
-pub use terms::{Audited, Inspecting, ResultTerms, Terms};
+pub use terms::{Audience, Audited, Inspecting, ResultTerms, Terms};
 pub use tokens::{MadeToken, NewToken};
 pub use toolbooth_store::{
     AuditFilter, HeldFilter, LetterFilter, MAX_AUDIT_PAGE, MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE,

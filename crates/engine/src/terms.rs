@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Policy;
 use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::catalog::Gate;
 use toolbooth_core::exposure;
 use toolbooth_core::result::Budget;
 
@@ -33,10 +34,23 @@ pub struct Terms {
     pub routing: RoutingTerms,
     /// The quality that a tool needs to pass the lint, from 0 to 100.
     pub min_quality: u8,
+    /// Whether anybody but the owner may call.
+    pub audience: Audience,
+    /// Which tools enter the catalog at all.
+    pub gate: Gate,
     /// What clients are shown.
     pub exposure: Arc<exposure::Terms>,
     /// The encoder that search goes by, where one is configured.
     pub encoder: Option<Arc<Encoder>>,
+}
+
+/// Who calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// The owner of the gateway alone (`auth.mode` `local`).
+    Owner,
+    /// Callers who are told apart.
+    Many,
 }
 
 /// What becomes of results.
@@ -100,6 +114,8 @@ impl Default for Terms {
             sampler: None,
             routing: RoutingTerms::default(),
             min_quality: toolbooth_core::lint::PASS_MARK,
+            audience: Audience::Owner,
+            gate: Gate::default(),
             exposure: Arc::default(),
             encoder: None,
         }

@@ -72,10 +72,14 @@ mod lossless;
 mod manifests;
 #[path = "gateway/missed.rs"]
 mod missed;
+#[path = "gateway/names.rs"]
+mod names;
 #[path = "gateway/openapi.rs"]
 mod openapi;
 #[path = "gateway/outward.rs"]
 mod outward;
+#[path = "gateway/ownership.rs"]
+mod ownership;
 #[path = "gateway/plans.rs"]
 mod plans;
 #[path = "gateway/quality.rs"]
@@ -88,6 +92,8 @@ mod reload;
 mod remote;
 #[path = "gateway/rest_tools.rs"]
 mod rest_tools;
+#[path = "gateway/restless.rs"]
+mod restless;
 #[path = "gateway/results.rs"]
 mod results;
 #[path = "gateway/rights.rs"]

@@ -231,6 +231,15 @@ fn look_at_its_config(report: &mut Report, config: &Value, loaded: Option<&Loade
         let fix = "run the command where the gateway was started, or start the gateway here";
         report.note("gateway", Status::Warn, message, Some(fix.into()));
     }
+    let waiting: Vec<&str> =
+        config["restart_needed"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if !waiting.is_empty() {
+        let message = format!(
+            "restart needed: the gateway still goes by the `{}` it was started with",
+            waiting.join("`, `")
+        );
+        report.note("gateway", Status::Fail, message, Some("restart the gateway".into()));
+    }
     if let Some(why) = config["reload_error"]["message"].as_str() {
         let message = format!(
             "the gateway could not read its configuration again, the last good one is in force: {why}"
@@ -327,6 +336,14 @@ fn look_at_server(report: &mut Report, server: &Value) {
             let fix = format!(
                 "look at it with `toolbooth tools show {0}`; `toolbooth tools release {0}` lets it out as it is",
                 word("exposed")
+            );
+            report.note("server", Status::Warn, message, Some(fix));
+            continue;
+        }
+        if word("kind") == "identity" {
+            let message = format!("{name}: tool `{}`: {}", word("name"), word("reason"));
+            let fix = format!(
+                "if it means the caller, set `inject = true` for `{name}`; if it is plain data, leave it"
             );
             report.note("server", Status::Warn, message, Some(fix));
             continue;

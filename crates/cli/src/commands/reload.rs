@@ -54,6 +54,17 @@ pub fn describe(report: &Value) -> String {
             text.push_str(&format!("{word:<10} {}\n", names.join(", ")));
         }
     }
+    let names = |key: &str| -> String {
+        let names = report[key].as_array().into_iter().flatten().filter_map(Value::as_str).map(line);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (settings, restart) = (names("settings"), names("restart_needed"));
+    if !settings.is_empty() {
+        text.push_str(&format!("{:<10} {settings}\n", "settings"));
+    }
+    if !restart.is_empty() {
+        text.push_str(&format!("Restart needed: {restart} changed, and is fixed when the gateway starts.\n"));
+    }
     let unchanged = usize::try_from(applied["unchanged"].as_u64().unwrap_or(0)).unwrap_or(0);
     if text.is_empty() {
         return format!("Nothing changed: {} left alone.\n", render::count(unchanged, "server"));

@@ -113,6 +113,9 @@ fn start(data_dir: &Path, global: &Global, how: &StdioArguments) -> std::io::Res
             command.arg(flag).arg(value);
         }
     }
+    if global.no_project {
+        command.arg("--no-project");
+    }
     for pair in &global.set {
         command.arg("--set").arg(pair);
     }

@@ -212,6 +212,7 @@ fn help_is_short() {
               --llm-config FILE        A file about the language model
               --env-file FILE          Variables, loaded first
               --data-dir DIR           Where state is kept
+              --no-project             Leave the files of this folder out
               --set KEY=VALUE          One setting, such as naming.style=tool; may repeat
               --token TOKEN            The token for --url; others can see it there,
               TOOLBOOTH_TOKEN they cannot

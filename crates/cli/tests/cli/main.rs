@@ -11,6 +11,7 @@ mod files;
 mod first_look;
 mod manual;
 mod running;
+mod settings_readers;
 mod shell;
 mod terminal;
 mod trusting;

@@ -56,8 +56,9 @@ pub(super) fn choose(
     let oauth = match oauth {
         None | Some(OAuthField::Switch(false)) => None,
         Some(OAuthField::Switch(true)) => Some(client.clone()),
-        Some(OAuthField::Client(map)) => Some(with_client(client.clone(), map)),
+        Some(OAuthField::Client(map)) => Some(with_client(desk, client.clone(), map)),
     };
+    literal_token(desk);
     let word = word.unwrap_or(match (&oauth, &token) {
         (Some(_), _) => AuthWord::Oauth,
         (None, Some(_)) => AuthWord::Bearer,
@@ -94,15 +95,34 @@ pub(super) fn choose(
     Some((chosen, hints))
 }
 
-fn with_client(client: OAuthEntry, map: OAuthMap) -> OAuthEntry {
-    let OAuthMap {
-        client_id,
-        client_secret,
-        scopes,
-        client_name: _,
-        callback_port: _,
-        auth_server_metadata_url: _,
-    } = map;
+/// A token that stands in the file itself is in every copy of the file.
+fn literal_token(desk: &mut Desk<'_>) {
+    for path in [["auth_token"].as_slice(), &["auth", "token"]] {
+        let Some(Json::String(written)) = desk.node.at(path).map(|node| node.shown()) else { continue };
+        if !written.is_empty() && crate::expand::references(&written).is_empty() {
+            let sentence = format!("`{}` stands in the file itself", path.join("."));
+            let hint = r#"put it into a variable, "${NAME}", and the variable into a file of `env_file`"#;
+            desk.note_with(Severity::Warning, "config.literal-secret", path, &sentence, Some(hint));
+            if let Some(finding) = desk.findings.last_mut() {
+                // The line holds what is not to be shown.
+                finding.snippet = None;
+            }
+        }
+    }
+}
+
+fn with_client(desk: &mut Desk<'_>, client: OAuthEntry, map: OAuthMap) -> OAuthEntry {
+    let OAuthMap { client_id, client_secret, scopes, client_name, callback_port, auth_server_metadata_url } =
+        map;
+    let unread = [
+        ("client_name", client_name.is_some()),
+        ("callback_port", callback_port.is_some()),
+        ("auth_server_metadata_url", auth_server_metadata_url.is_some()),
+    ];
+    for (key, _) in unread.into_iter().filter(|(_, is_set)| *is_set) {
+        let sentence = format!("`oauth.{key}` does nothing here: the gateway finds it out by itself");
+        desk.note_with(Severity::Warning, "config.not-yet", &["oauth"], &sentence, Some("take it away"));
+    }
     let mut all = client.scopes;
     let more = scopes.into_iter().flat_map(|field| field.0);
     all.extend(more.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()));
@@ -195,7 +215,7 @@ fn is_header(name: &str) -> bool {
 fn is_of_the_caller(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let connection = ["host", "content-length", "connection", "transfer-encoding"];
-    let identity = ["authorization", "proxy-authorization"];
+    let identity = ["authorization", "proxy-authorization", "cookie"];
     connection.contains(&&*name) || identity.contains(&&*name) || name.starts_with("toolbooth-")
 }
 

@@ -295,7 +295,6 @@ pub(crate) enum OAuthField {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "some fields are accepted so that they are not unknown")]
 pub(crate) struct OAuthMap {
     #[serde(default, alias = "clientId")]
     pub client_id: Option<SecretField>,

@@ -2,6 +2,7 @@
 
 use super::Skipped;
 use crate::dialect::{self, FileKind};
+use crate::entry::Flavor;
 use crate::inputs::Sources;
 use crate::node::{Key, Node, Value};
 use crate::texts::Texts;
@@ -161,9 +162,23 @@ fn raw_servers(sources: &Sources, client: Option<Client>, texts: &Texts, node: N
         _ => {
             let known = crate::schema::setting_names();
             let split = dialect::split(texts, node, FileKind::Servers, &known);
-            split.servers.into_iter().map(|server| (server.name.text, server.node)).collect()
+            split
+                .servers
+                .into_iter()
+                .map(|server| (server.name.text, kept_contract(server.flavor, server.node)))
+                .collect()
         }
     }
+}
+
+/// Servers of a flat file follow the contract of injected arguments by default. In our file, which is not flat, that
+/// has to be said.
+fn kept_contract(flavor: Flavor, mut node: Node) -> Node {
+    if flavor == Flavor::FlatAtlas && node.get("inject").is_none() {
+        let mark = node.mark;
+        node.set(&["inject"], mark, Node { value: Value::Bool(true), mark });
+    }
+    node
 }
 
 struct Reading<'a> {

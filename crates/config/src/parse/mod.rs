@@ -96,13 +96,36 @@ pub fn parse_as(texts: &mut Texts, path: &Path, bytes: &[u8], syntax: Syntax) ->
         let mut finding =
             Finding::error("config.syntax", format!("this is not {name}: {}", error.message)).at(texts, mark);
         finding.hint = error.hint;
-        Box::new(finding)
+        if !is_configuration(path) {
+            // What the parser met is a part of the text.
+            finding.message = format!("this is not {name}");
+        }
+        Box::new(discreet(finding, path))
     })
+}
+
+/// Whether a file's name says that it is a configuration. Of any other file nothing is shown: it may be one that
+/// only the gateway's user can read.
+fn is_configuration(path: &Path) -> bool {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let extension = real.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+    matches!(extension.as_deref(), Some("json" | "jsonc" | "json5" | "toml" | "yaml" | "yml"))
+}
+
+/// A finding without the line it is about, unless the file is a configuration by its name.
+pub(crate) fn discreet(mut finding: Finding, path: &Path) -> Finding {
+    if !is_configuration(path) {
+        finding.snippet = None;
+        finding.label = None;
+        finding.hint = Some("a configuration file ends in .json, .toml or .yaml".into());
+    }
+    finding
 }
 
 fn not_utf8(texts: &mut Texts, path: &Path, bytes: &[u8], valid: usize) -> Finding {
     let id: TextId = texts.add(TextName::File(path.to_owned()), String::from_utf8_lossy(bytes).as_ref());
-    Finding::error("config.syntax", "the file is not UTF-8 text")
+    let finding = Finding::error("config.syntax", "the file is not UTF-8 text")
         .at(texts, Mark::new(id, valid, valid + 1))
-        .hint("save it as UTF-8")
+        .hint("save it as UTF-8");
+    discreet(finding, path)
 }

@@ -289,6 +289,10 @@ fn doubtful_entries_are_warned_about() {
               |                                               ^^^^^^^^
             hint: give a local process its credentials in `env`
 
+            warning[config.literal-secret]: server `stdio_auth`: `auth_token` stands in the file itself
+             --> work/mcp.json:6:71
+            hint: put it into a variable, "${NAME}", and the variable into a file of `env_file`
+
             warning[config.ignored-key]: server `unasked`: `alwaysAllow` is not taken over
              --> work/mcp.json:7:31
               |

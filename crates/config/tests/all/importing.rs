@@ -280,21 +280,22 @@ fn any_file() {
         &[("work/other.json", r#"{"a": {"command": ["x", "y"], "groups": ["users"]}}"#)],
         "other.json",
         expect![[r#"
-        read work/other.json
-        + a: ["x","y"]
-        would write user/toolbooth/imported.json
-        {
-          "a": {
-            "command": [
-              "x",
-              "y"
-            ],
-            "groups": [
-              "users"
-            ]
-          }
-        }
-    "#]],
+            read work/other.json
+            + a: ["x","y"]
+            would write user/toolbooth/imported.json
+            {
+              "a": {
+                "command": [
+                  "x",
+                  "y"
+                ],
+                "groups": [
+                  "users"
+                ],
+                "inject": true
+              }
+            }
+        "#]],
     );
 }
 

@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use expect_test::expect;
-use toolbooth_config::{Discovery, Layer, explain};
+use toolbooth_config::{Discovery, Layer, TrustBook, explain};
 
 #[test]
 fn later_layers_win_setting_by_setting() {
@@ -15,6 +15,7 @@ fn later_layers_win_setting_by_setting() {
         ("work/toolbooth.json", r#"{"listen": 1003, "exposure": {"mode": "summary"}}"#),
     ])
     .env(&[("TOOLBOOTH_LISTEN", "1004"), ("TOOLBOOTH_EXPOSURE_TOOL_TOKENS", "77")]);
+    world.sources.trust = TrustBook::default().trusting_everything();
     world.sources.config_files = vec!["extra.toml".into()];
     world.write("work/extra.toml", "listen = 1005\n");
     let listen = |world: &World| world.load().unwrap().settings.listen.0.port();
@@ -95,7 +96,7 @@ fn a_project_may_not_merge_into_a_lower_layer() {
 
 #[test]
 fn a_project_may_not_change_what_is_enforced() {
-    let world = World::new(&[
+    let mut world = World::new(&[
         (
             "etc/toolbooth.toml",
             "[exposure]\nenforced = true\nmode = \"search\"\n[servers.scan]\ncommand = \"scan\"\nenforced = true\n",
@@ -105,6 +106,7 @@ fn a_project_may_not_change_what_is_enforced() {
             "[exposure]\nmode = \"full\"\n[servers.scan]\ncommand = \"true\"\nenabled = false\n",
         ),
     ]);
+    world.sources.trust = TrustBook::default().trusting_everything();
     expect![[r#"
         scan ready Stdio { command: "scan", args: [], cwd: None, env: {} }
     "#]]

@@ -9,7 +9,7 @@ use toolbooth_config::texts::Texts;
 
 fn read(bytes: &[u8], syntax: Syntax) -> Result<serde_json::Value, String> {
     let mut texts = Texts::default();
-    parse_as(&mut texts, Path::new("f"), bytes, syntax)
+    parse_as(&mut texts, Path::new("f.json"), bytes, syntax)
         .map(|node| node.shown())
         .map_err(|finding| render(&finding))
 }

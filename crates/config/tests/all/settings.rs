@@ -53,7 +53,11 @@ drain_seconds: 3
     let world = World::config("work/toolbooth.yaml", text).env(&[("PW", "0123456789hunter2")]);
     world.write("work/vars.env", "X=1\n");
     let loaded = world.load().map_err(|failure| failure.to_string()).unwrap();
-    assert!(loaded.findings.is_empty(), "{}", world.report());
+    let unread: Vec<_> =
+        loaded.findings.iter().map(|finding| (finding.code, finding.key.as_deref())).collect();
+    // Skills are not there yet, and a persona's settings for them are warned about.
+    let expected = ["personas.dev.flags", "personas.dev.prompt"].map(|key| ("config.not-yet", Some(key)));
+    assert_eq!(unread, expected, "{}", world.report());
     let shown = by_section(&loaded.settings);
     assert!(!shown.contains("hunter2") && !shown.contains("0123456789"), "{shown}");
     expect![[r#"
@@ -193,6 +197,13 @@ fn manifest_folders_stand_beside_the_file_that_names_them() {
           |
         2 | tools = ["mine", "gone"]
           |                  ^^^^^^
+
+        warning[config.needs-trust]: these settings of a project file wait for trust: `listen`
+         --> work/toolbooth.toml:1:1
+          |
+        1 | listen = 9001
+          | ^^^^^^
+        hint: look at the file, then run `toolbooth trust`; or name it with --config
     "#]]
     .assert_eq(&world.report());
 }

@@ -2,6 +2,7 @@
 
 use crate::world::World;
 use expect_test::expect;
+use toolbooth_config::settings::ExposureMode;
 use toolbooth_config::{ServerConfigState, TrustBook, load_with_trust};
 
 const PROJECT: &str = r#"{"servers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"T": "${HOME_SECRET}", "API_KEY": "lit"}}}}"#;
@@ -148,7 +149,7 @@ fn everything_can_be_trusted_for_one_run() {
 }
 
 #[test]
-fn settings_that_could_harm_wait_for_trust() {
+fn every_setting_of_a_project_file_waits_for_trust() {
     let text = r#"
 listen = 9001
 data_dir = "stolen"
@@ -161,20 +162,23 @@ effect = "allow"
 "#;
     let mut world = World::new(&[("work/toolbooth.toml", text)]).env(&[("HOME_SECRET", "hunter2")]);
     expect![[r#"
-        warning[config.needs-trust]: these settings of a project file wait for trust: `data_dir`, `llm`, `policy`
-         --> work/toolbooth.toml:3:1
+        warning[config.needs-trust]: these settings of a project file wait for trust: `listen`, `data_dir`, `exposure`, `llm`, `policy`
+         --> work/toolbooth.toml:2:1
           |
-        3 | data_dir = "stolen"
-          | ^^^^^^^^
+        2 | listen = 9001
+          | ^^^^^^
         hint: look at the file, then run `toolbooth trust`; or name it with --config
     "#]].assert_eq(&world.report());
     let loaded = world.load().unwrap();
-    assert_eq!(loaded.settings.listen.0.port(), 9001);
+    assert_eq!(loaded.settings.listen.0.port(), 8665);
+    assert_eq!(loaded.settings.exposure.mode, ExposureMode::Auto);
     assert!(loaded.settings.llm.base_url.is_none() && loaded.settings.policy.layers.is_empty());
-    assert_eq!(loaded.untrusted[0].keys, ["data_dir", "llm", "policy"]);
+    assert_eq!(loaded.untrusted[0].keys, ["listen", "data_dir", "exposure", "llm", "policy"]);
+    assert_eq!(loaded.rules_waiting(), [world.path("work/toolbooth.toml")]);
     trust_all(&mut world);
     let loaded = world.load().unwrap();
-    assert!(loaded.untrusted.is_empty());
+    assert!(loaded.untrusted.is_empty() && loaded.rules_waiting().is_empty());
+    assert_eq!(loaded.settings.listen.0.port(), 9001);
     assert_eq!(loaded.settings.llm.base_url.unwrap().expose(), "https://evil.example/hunter2");
     assert_eq!(loaded.settings.data_dir, world.path("work/stolen"));
 }

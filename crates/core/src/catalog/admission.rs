@@ -5,6 +5,7 @@ use super::filter::Filter;
 use super::hidden::{Hiding, Injected, Unsearched};
 use super::naming::Naming;
 use super::quarantine::{Quarantined, hold_back};
+use super::spelling;
 use super::tool::{Discovery, Offer, Tool};
 use crate::cursor::nests_deeper;
 use crate::json::{Member, ObjectWriter, RawJson};
@@ -329,6 +330,7 @@ pub(super) fn write_tools(
             Arc::new(Tool {
                 bounds: Bounds::of_terms(&terms).map(Box::new),
                 under: None,
+                entry_names: Vec::new(),
                 terms,
                 server: entry.clone(),
                 name: candidate.own.into(),
@@ -351,7 +353,7 @@ pub(super) fn write_tools(
 fn terms_of(entry: &ServerEntry, candidate: &Candidate<'_>, usual: &Arc<ToolTerms>) -> Arc<ToolTerms> {
     let meta = candidate.members.iter().find(|member| member.key == "_meta");
     let hints = meta.and_then(|meta| meta.value.member("auth")).and_then(|auth| auth.read().ok());
-    let fields = entry.tools.overrides.get(&candidate.own);
+    let fields = override_of(entry, &candidate.own);
     if hints.is_none() && fields.is_none() {
         return usual.clone();
     }
@@ -366,7 +368,13 @@ fn terms_of(entry: &ServerEntry, candidate: &Candidate<'_>, usual: &Arc<ToolTerm
     Arc::new(terms)
 }
 
-/// A server's advice to models, unless people would read another text than the models do.
+/// What a server's entry says of one tool, by whichever of its names.
+fn override_of<'a>(entry: &'a ServerEntry, own: &str) -> Option<&'a serde_json::Value> {
+    let overrides = &entry.tools.overrides;
+    let named = |key: &str| spelling::any_qualified(entry.name.as_str(), own, |form| form == key);
+    overrides.get(own).or_else(|| overrides.iter().find(|(key, _)| named(key)).map(|(_, fields)| fields))
+}
+
 /// Names the tools that a limit keeps out, as far as anybody would read.
 fn note_surplus(surplus: Vec<String>, limit: usize, set_aside: &mut Vec<SetAside>) {
     let more = surplus.len().saturating_sub(NAMED_SURPLUS);
@@ -381,6 +389,7 @@ fn note_surplus(surplus: Vec<String>, limit: usize, set_aside: &mut Vec<SetAside
     }
 }
 
+/// A server's advice to models, unless people would read another text than the models do.
 fn admit_instructions(text: Option<&str>, set_aside: &mut Vec<SetAside>) -> Option<String> {
     let text = text?;
     let Some((character, trick, _)) = suspicious(text) else { return Some(text.to_owned()) };

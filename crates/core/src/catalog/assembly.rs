@@ -7,6 +7,8 @@ use super::admission::{ServerCatalog, SetAside};
 use super::bounds::{Backing, Evenness};
 use super::naming::{Naming, NamingStyle};
 use super::overlay::{Laying, lay};
+use super::patterns::Gate;
+use super::spelling;
 use super::tool::Tool;
 use super::virtual_tool::{Making, make, server_of};
 use crate::lint::reserved;
@@ -76,6 +78,8 @@ pub struct Ground<'a> {
     pub manifests: &'a [Manifest],
     /// How tools are named.
     pub naming: &'a Naming,
+    /// Which tools enter at all.
+    pub gate: &'a Gate,
     /// Configured servers, whether or not they have told what they offer.
     pub configured: &'a dyn Fn(&ServerName) -> Option<Arc<ServerEntry>>,
     /// The parts as they were put together last.
@@ -84,10 +88,37 @@ pub struct Ground<'a> {
 
 /// Puts a catalog together.
 pub fn assemble(ground: Ground<'_>) -> Assembly {
+    let gated = (!ground.gate.is_open()).then(|| gated(&ground));
+    let ground = Ground { base: gated.as_ref().unwrap_or(ground.base), ..ground };
     if ground.manifests.is_empty() {
         return Assembly { parts: ground.base.clone(), entries: Vec::new() };
     }
     Bench::new(ground).work()
+}
+
+/// What servers offer, without the tools that do not enter the catalog. They are gone before manifests are looked at:
+/// what is denied under one name is not to be had under another.
+fn gated(ground: &Ground<'_>) -> Parts {
+    let mut given: HashMap<(&ServerName, &str), Vec<&str>> = HashMap::new();
+    for manifest in ground.manifests {
+        if let Some(target) = is_wrapper(manifest) {
+            given.entry(target).or_default().push(&manifest.name);
+        }
+    }
+    let part = |(name, part): (&ServerName, &Arc<ServerCatalog>)| {
+        let admits = |tool: &&Arc<Tool>| {
+            let names = given.get(&(name, &*tool.name)).map(Vec::as_slice).unwrap_or_default();
+            ground.gate.admits_as(tool, names)
+        };
+        let tools: Vec<Arc<Tool>> = part.tools.iter().filter(admits).cloned().collect();
+        if tools.len() == part.tools.len() {
+            return (name.clone(), part.clone());
+        }
+        let rest = with_tools(part, tools, Vec::new());
+        let earlier = ground.earlier.get(name).filter(|earlier| is_same(earlier, &rest));
+        (name.clone(), earlier.cloned().unwrap_or_else(|| Arc::new(rest)))
+    };
+    ground.base.iter().map(part).collect()
 }
 
 struct Bench<'a> {
@@ -211,6 +242,7 @@ impl<'a> Bench<'a> {
                     None => tools.push(tool.clone()),
                 }
             }
+            tools.retain(|tool| self.ground.gate.admits(tool));
             self.put(with_tools(&base, tools, notes));
         }
     }
@@ -352,6 +384,11 @@ impl<'a> Bench<'a> {
                     shadowed_for,
                 };
                 self.places[index] = match make(making) {
+                    Ok((tool, _)) if !self.ground.gate.admits(&tool) => {
+                        // A persona whose version is kept out does not get the shared one instead.
+                        shadowing.extend(persona_of(entry).map(Box::from));
+                        EntryPlace::SetAside("`deny_tools` or `allow_tools` keeps it out".into())
+                    }
                     Ok((tool, coverage)) => {
                         note_coverage(&mut notes, &tool, &coverage);
                         shadowing.extend(persona_of(entry).map(Box::from));
@@ -420,7 +457,7 @@ fn persona_of(manifest: &Manifest) -> Option<&str> {
 fn goes_by(tool: &Tool, name: &str) -> bool {
     *tool.exposed == *name
         || tool.canonical() == name
-        || Naming::forms(tool.server.name.as_str(), &tool.name).iter().any(|form| form == name)
+        || spelling::all(tool.server.name.as_str(), &tool.name).iter().any(|form| form == name)
 }
 
 fn note_coverage(notes: &mut Vec<SetAside>, tool: &Tool, coverage: &Coverage) {

@@ -1,40 +1,39 @@
 //! Which tools of a server enter the catalog, and which of them are asked about.
 
+use super::patterns::ToolPatterns;
 use crate::server::ServerEntry;
-use globset::{Glob, GlobSet, GlobSetBuilder};
 
 /// `tools.allow`, `tools.deny` and `tools.require_approval`, compiled. Deny wins. A pattern that does not
 /// compile admits nothing, denies everything and asks about everything.
-pub(super) struct Filter {
-    allow: Option<GlobSet>,
-    deny: Option<GlobSet>,
-    ask: Option<GlobSet>,
+pub(super) struct Filter<'a> {
+    server: &'a str,
+    allow: Option<ToolPatterns>,
+    deny: Option<ToolPatterns>,
+    ask: Option<ToolPatterns>,
 }
 
-impl Filter {
-    pub(super) fn of(entry: &ServerEntry) -> Self {
-        let compile = |patterns: &[String]| {
-            let mut builder = GlobSetBuilder::new();
-            for pattern in patterns {
-                builder.add(Glob::new(pattern).ok()?);
-            }
-            builder.build().ok()
-        };
+impl<'a> Filter<'a> {
+    pub(super) fn of(entry: &'a ServerEntry) -> Self {
+        let compile = |texts: &[String]| ToolPatterns::new(texts).ok();
         let rules = &entry.tools;
-        let allow = if rules.allow.is_empty() { everything() } else { compile(&rules.allow) };
-        Self { allow, deny: compile(&rules.deny), ask: compile(&rules.require_approval) }
+        Self {
+            server: entry.name.as_str(),
+            allow: compile(&rules.allow),
+            deny: compile(&rules.deny),
+            ask: compile(&rules.require_approval),
+        }
     }
 
     pub(super) fn admits(&self, own: &str) -> bool {
-        let denied = self.deny.as_ref().is_none_or(|deny| deny.is_match(own));
-        !denied && self.allow.as_ref().is_some_and(|allow| allow.is_match(own))
+        let denied = self.deny.as_ref().is_none_or(|deny| deny.touch_pair(self.server, own));
+        // A glob such as `git_*` means own names here; over whole names it would let all of a server `git` in.
+        let allowed = self.allow.as_ref().is_some_and(|allow| {
+            allow.is_empty() || allow.fits_own(self.server, own) || allow.say_qualified(self.server, own)
+        });
+        !denied && allowed
     }
 
     pub(super) fn asks_about(&self, own: &str) -> bool {
-        self.ask.as_ref().is_none_or(|ask| ask.is_match(own))
+        self.ask.as_ref().is_none_or(|ask| ask.touch_pair(self.server, own))
     }
-}
-
-fn everything() -> Option<GlobSet> {
-    GlobSetBuilder::new().add(Glob::new("*").ok()?).build().ok()
 }

@@ -1,7 +1,7 @@
 //! The name index: any accepted spelling to a tool. Names are looked up, never taken apart.
 
 use super::admission::ServerCatalog;
-use super::naming::Naming;
+use super::spelling;
 use super::tool::Tool;
 use crate::exposure::{name_limits, shortened};
 use crate::lint::RESERVED;
@@ -83,10 +83,11 @@ impl NameIndex {
         for tool in tools {
             let mut forms = match tool.server.is_virtual() {
                 true => vec![tool.canonical(), tool.name.to_string()],
-                false => Naming::forms(tool.server.name.as_str(), &tool.name).to_vec(),
+                false => spelling::all(tool.server.name.as_str(), &tool.name),
             };
             // A tool that a manifest gave another name keeps its old one for those who know it.
             forms.extend(tool.under.iter().map(|under| under.exposed.to_string()));
+            forms.extend(tool.entry_names.iter().map(|name| name.to_string()));
             // Some clients are shown shorter names.
             let too_long = limits.iter().filter(|limit| tool.exposed.len() > **limit);
             forms.extend(too_long.map(|limit| shortened(tool, *limit)));

@@ -64,7 +64,7 @@ impl Naming {
         c.is_ascii_alphanumeric() || c == '_' || c == '-' || (c == '.' && self.style == NamingStyle::Dotted)
     }
 
-    /// Every spelling under which a tool may be called, the exposed one aside.
+    /// The spellings of a name by which a search finds its tool first. Every one that is accepted is in `spelling`.
     pub fn forms(server: &str, own: &str) -> [String; 5] {
         [
             format!("{server}_{own}"),

@@ -66,6 +66,7 @@ pub(super) fn lay(base: &Arc<Tool>, laying: Laying<'_>) -> Result<(Tool, Coverag
             || bounds.backing.iter().flat_map(Backing::tools).any(|tool| tool.needs_approval),
         bounds: (bounds != Bounds::default()).then(|| Box::new(bounds)),
         under: Some(base.clone()),
+        entry_names: entry_names(entries, exposed),
         effect: OnceLock::new(),
         digest: OnceLock::new(),
         schema: OnceLock::new(),
@@ -73,6 +74,17 @@ pub(super) fn lay(base: &Arc<Tool>, laying: Laying<'_>) -> Result<(Tool, Coverag
         cost: OnceLock::new(),
     };
     Ok((tool, coverage))
+}
+
+/// What entries call a tool besides its exposed name.
+fn entry_names(entries: &[&Manifest], exposed: &str) -> Vec<Box<str>> {
+    let mut names: Vec<Box<str>> = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.name != exposed) {
+        if !names.iter().any(|name| **name == *entry.name) {
+            names.push(entry.name.as_str().into());
+        }
+    }
+    names
 }
 
 /// A written schema as clients see it, and what the gateway supplies besides.

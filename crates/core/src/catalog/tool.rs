@@ -51,6 +51,8 @@ pub struct Tool {
     pub bounds: Option<Box<Bounds>>,
     /// The tool as its server tells of it, where a manifest is laid over it.
     pub under: Option<Arc<Tool>>,
+    /// What manifests call it, where they call it otherwise than clients do.
+    pub entry_names: Vec<Box<str>>,
     /// What it does to the world, found out when somebody first asks.
     pub(super) effect: OnceLock<Effect>,
     /// What its definition means, worked out when somebody first asks.
@@ -77,6 +79,7 @@ impl Tool {
             needs_approval: false,
             bounds: None,
             under: None,
+            entry_names: Vec::new(),
             effect: OnceLock::new(),
             digest: OnceLock::new(),
             schema: OnceLock::new(),

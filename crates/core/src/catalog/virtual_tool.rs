@@ -95,6 +95,7 @@ pub(super) fn make(making: Making<'_>) -> Result<(Tool, Coverage), String> {
         needs_approval,
         bounds: Some(Box::new(bounds)),
         under: None,
+        entry_names: Vec::new(),
         effect: OnceLock::new(),
         digest: OnceLock::new(),
         schema: OnceLock::new(),

@@ -2,7 +2,8 @@
 
 use super::Mode;
 use super::clients::{Family, family, own_name};
-use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
+use crate::catalog::ToolPatterns;
+use globset::{Glob, GlobMatcher};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -17,7 +18,7 @@ pub struct Terms {
     clients: Vec<(String, Option<GlobMatcher>, Forced)>,
     personas: BTreeMap<String, Forced>,
     /// Tools that are listed in full in every mode.
-    pub pins: Pins,
+    pub pins: ToolPatterns,
     /// Characters of a description in a summary.
     pub description_limit: usize,
     /// Hits of a search that names no limit.
@@ -35,7 +36,7 @@ impl Default for Terms {
             mode: None,
             clients: Vec::new(),
             personas: BTreeMap::new(),
-            pins: Pins::default(),
+            pins: ToolPatterns::default(),
             description_limit: 100,
             search_limit: 5,
             tool_tokens: 10_000,
@@ -70,7 +71,7 @@ impl Terms {
     /// The same, ready to be told from others whose lists differ. Called last.
     pub fn keyed(mut self) -> Self {
         let mut hasher = DefaultHasher::new();
-        (self.description_limit, self.tool_tokens, &self.pins.texts).hash(&mut hasher);
+        (self.description_limit, self.tool_tokens, self.pins.texts()).hash(&mut hasher);
         self.key = hasher.finish();
         self
     }
@@ -94,38 +95,6 @@ impl Terms {
             .or_else(|| named(family?.word))
             .or_else(|| self.clients.iter().find(|(_, glob, _)| glob.as_ref().is_some_and(fits)));
         found.map(|(key, _, mode)| (key.as_str(), *mode))
-    }
-}
-
-/// Tools that are listed whatever the mode, by globs over their names.
-#[derive(Debug, Clone, Default)]
-pub struct Pins {
-    globs: GlobSet,
-    texts: Vec<String>,
-}
-
-impl Pins {
-    /// Pins of these globs; one that is none is the error.
-    pub fn new(globs: &[String]) -> Result<Self, globset::Error> {
-        let mut builder = GlobSetBuilder::new();
-        for glob in globs {
-            builder.add(Glob::new(glob)?);
-        }
-        Ok(Self { globs: builder.build()?, texts: globs.to_vec() })
-    }
-
-    /// Whether nothing is pinned.
-    pub fn is_empty(&self) -> bool {
-        self.texts.is_empty()
-    }
-
-    /// Whether a tool is pinned, by any name it goes by.
-    pub fn hold(&self, server: &str, own: &str, exposed: &str) -> bool {
-        !self.is_empty()
-            && (self.globs.is_match(exposed)
-                || self.globs.is_match(own)
-                || self.globs.is_match(format!("{server}.{own}"))
-                || self.globs.is_match(format!("mcp.{server}.{own}")))
     }
 }
 
@@ -215,6 +184,9 @@ pub fn choose(terms: &Terms, client: &str, persona: Option<&str>, size: impl FnO
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::Tool;
+    use crate::server::tests::entry;
+    use std::sync::Arc;
 
     #[test]
     fn the_most_particular_word_decides() {
@@ -290,11 +262,12 @@ mod tests {
 
     #[test]
     fn pins_know_tools_by_all_their_names() {
-        let pins = |glob: &str| Pins::new(&[glob.to_owned()]).expect("a glob");
-        for glob in ["fs_read", "fs_*", "fs.read", "mcp.fs.*", "*read*", "read"] {
-            assert!(pins(glob).hold("fs", "read", "fs_read"), "{glob}");
+        let pins = |glob: &str| ToolPatterns::new(&[glob.to_owned()]).expect("a glob");
+        let tool = Tool::bare(Arc::new(entry("fs")), "read", "fs_read");
+        for glob in ["fs_read", "fs_*", "fs.read", "mcp.fs.*", "*read*", "read", "mcp__fs__read"] {
+            assert!(pins(glob).touch(&tool), "{glob}");
         }
-        assert!(!pins("git_*").hold("fs", "read", "fs_read"));
-        assert!(!Pins::default().hold("fs", "read", "fs_read"));
+        assert!(!pins("git_*").touch(&tool));
+        assert!(!ToolPatterns::default().touch(&tool));
     }
 }

@@ -12,7 +12,7 @@ mod signature;
 mod surface;
 
 pub use answer::{AnswerHit, SearchAnswer, search_answer};
-pub use choice::{Choice, Forced, Pins, Reason, Size, Terms, choose};
+pub use choice::{Choice, Forced, Reason, Size, Terms, choose};
 pub(crate) use clients::name_limits;
 pub use clients::{Dialect, Family, Output, Rooted, family};
 pub use loaded::{Loaded, MAX_LOADED};

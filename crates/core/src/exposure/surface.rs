@@ -52,7 +52,7 @@ impl Shape<'_> {
             let is_listed = self.mode == Mode::Search || !meta::is_meta(tool);
             return is_listed.then_some(Cow::Borrowed(&tool.definition));
         }
-        let is_pinned = || self.terms.pins.hold(tool.server.name.as_str(), &tool.name, &tool.exposed);
+        let is_pinned = || self.terms.pins.touch(tool);
         match self.mode {
             Mode::Full => Some(dressed(tool, &self.dialect)),
             Mode::Summary if is_pinned() => Some(dressed(tool, &self.dialect)),

@@ -4,6 +4,7 @@
 //! pass over a definition of bounded length, by patterns that run in linear time.
 
 mod characters;
+mod identity;
 mod names;
 mod reported;
 mod scored;
@@ -12,6 +13,7 @@ mod siblings;
 mod tests;
 
 pub use characters::{Suspect, Trick, revealed, suspect, suspicious, visible};
+pub use identity::{identity_finding, unsupplied_identity};
 pub use names::{RESERVED, disguise, reserved};
 pub use siblings::Siblings;
 
@@ -54,6 +56,8 @@ crate::words::words! {
         SameWording = "same-wording",
         /// A text gives orders to the model.
         AddressesModel = "addresses-model",
+        /// An argument names a user, and the gateway does not supply it.
+        UnsuppliedIdentity = "unsupplied-identity",
         /// Characters that nobody sees.
         HiddenCharacters = "hidden-characters",
         /// The name is easily taken for another.

@@ -31,6 +31,11 @@ impl Acquaintances {
         users.insert(claimed.user.clone(), (claimed.clone(), until));
     }
 
+    /// Believes nothing of what was noted so far.
+    pub(super) fn forget(&self) {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// What is still believed of a user.
     pub(super) fn claim(&self, user: &str, now: SystemTime) -> Option<Claimed> {
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);

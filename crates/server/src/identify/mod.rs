@@ -24,7 +24,7 @@ pub use service::GroupService;
 pub use token::TokenBook;
 
 use absent::Acquaintances;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use http::header::AsHeaderName;
 use http::{HeaderMap, HeaderName};
 use remember::Remembered;
@@ -97,35 +97,49 @@ struct Wish<'a> {
 /// Finds out who calls.
 #[derive(Debug)]
 pub struct Identity {
-    mode: Mode,
+    mode: ArcSwap<Mode>,
     operator: Arc<str>,
     owner: Arc<Caller>,
     directory: ArcSwap<Directory>,
     remembered: Remembered,
     acquainted: Acquaintances,
     taken_back: broadcast::Sender<Arc<str>>,
-    /// How the gateway describes itself to clients that look for a way in.
-    pub resource: Resource,
+    resource: ArcSwap<Resource>,
 }
 
 impl Identity {
     /// Callers by a mode, with rights by a directory. The operator is the user the gateway runs as.
     pub fn new(mode: Mode, operator: &str, directory: Directory, resource: Resource) -> Self {
         Self {
-            mode,
+            mode: ArcSwap::from_pointee(mode),
             operator: operator.into(),
             owner: Arc::new(Caller::owner(operator)),
             directory: ArcSwap::from_pointee(directory),
             remembered: Remembered::default(),
             acquainted: Acquaintances::default(),
             taken_back: broadcast::channel(64).0,
-            resource,
+            resource: ArcSwap::from_pointee(resource),
         }
     }
 
     /// A gateway that only its owner can reach.
     pub fn local(user: &str) -> Self {
         Self::new(Mode::Local, user, Directory::default(), Resource::default())
+    }
+
+    /// How the gateway describes itself to clients that look for a way in.
+    pub fn resource(&self) -> Arc<Resource> {
+        self.resource.load_full()
+    }
+
+    /// Recognises callers as another identity does, from the next request on. Nobody stays identified by what counted
+    /// before, and nothing that was learned of users then is believed.
+    pub fn take_mode_of(&self, other: Self) {
+        self.resource.store(other.resource.load_full());
+        self.mode.store(other.mode.load_full());
+        self.acquainted.forget();
+        self.remembered.forget();
+        let _ = self.taken_back.send(self.operator.clone());
     }
 
     /// Puts other groups, personas and levels in force, for everybody at once; says whether any differ.
@@ -154,14 +168,17 @@ impl Identity {
         book: &dyn TokenBook,
     ) -> Result<Arc<Caller>, Unidentified> {
         let wish = Wish::of(knock)?;
-        if matches!(self.mode, Mode::Local) {
+        // Before the mode: whoever is identified by a mode that goes meanwhile is not remembered.
+        let since = self.remembered.generation();
+        let mode = self.mode.load();
+        if matches!(**mode, Mode::Local) {
             let directory = self.directory.load();
             return match wish {
                 Wish { persona: None, level: None } if directory.veil.is_none() => Ok(self.owner.clone()),
                 wish => directory.grant_owner(&self.owner, wish.persona, wish.level),
             };
         }
-        let (kind, shown) = match (knock, &self.mode) {
+        let (kind, shown) = match (knock, &**mode) {
             (Knock::Socket { .. }, _) => ("socket", &*self.operator),
             (Knock::Http { headers, .. }, Mode::Header(proxy)) => ("user", proxy.user(headers)?),
             (Knock::Http { headers, .. }, _) => ("token", bearer::token(headers)?),
@@ -170,8 +187,8 @@ impl Identity {
         if let Some(caller) = self.remembered.get(&key) {
             return Ok(caller);
         }
-        let since = self.remembered.generation();
-        let claimed = match (kind, &self.mode) {
+        let mode = Guard::into_inner(mode);
+        let claimed = match (kind, &*mode) {
             ("token", Mode::Jwt(jwt)) => jwt.check(shown, SystemTime::now()).await?,
             ("token", _) => token::check(book, shown, SystemTime::now()).await?,
             // The operator is nobody special here: a user of that name, with groups by the configuration.
@@ -194,7 +211,7 @@ impl Identity {
     ) -> Result<Arc<Caller>, Unidentified> {
         let now = SystemTime::now();
         let named = || Claimed { user: user.to_owned(), ..Claimed::default() };
-        let claimed = match &self.mode {
+        let claimed = match &*self.mode.load_full() {
             Mode::Local if *user == *self.operator => {
                 return self.directory.load().grant_owner(&self.owner, persona, None);
             }
@@ -221,6 +238,18 @@ impl Identity {
     /// Whether there is a persona of this name at all.
     pub fn knows_persona(&self, name: &str) -> bool {
         self.directory.load().personas.contains_key(name)
+    }
+
+    /// The personas that a caller may pick, with what each is for.
+    pub fn described_personas(&self, caller: &Caller) -> Vec<(String, Option<String>)> {
+        let directory = self.directory.load();
+        let names = directory.pickable(caller).into_iter();
+        let described = |name: String| {
+            let persona = directory.personas.get(&name);
+            let description = persona.and_then(|persona| persona.description().map(str::to_owned));
+            (name, description)
+        };
+        names.map(described).collect()
     }
 
     /// The names of the personas that a caller may pick.

@@ -69,7 +69,7 @@ fn turned_away(door: &Door, unidentified: &Unidentified, request: &Request<Incom
     let error = RpcError::new(code, unidentified.to_string()).with_data(RawJson::from_value(&data));
     let mut response = failure(unidentified.status(), None, &error);
     unidentified.stamp(
-        &door.identity.resource,
+        &door.identity.resource(),
         request.headers(),
         request.uri().path(),
         response.headers_mut(),

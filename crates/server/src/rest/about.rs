@@ -166,7 +166,7 @@ pub async fn endpoint_described(
 }
 
 async fn describe(rest: &Rest, headers: &HeaderMap, uri: Uri) -> Response {
-    match rest.door.identity.resource.describe(headers, uri.path()) {
+    match rest.door.identity.resource().describe(headers, uri.path()) {
         Some(document) => Json(document).into_response(),
         None => not_found(uri).await.into_response(),
     }

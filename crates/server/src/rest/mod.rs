@@ -73,6 +73,9 @@ pub struct ConfigStatus(Mutex<ConfigView>);
 pub struct ConfigView {
     /// The files that were read.
     pub files: Vec<String>,
+    /// Settings that changed since and are fixed until the gateway is started again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub restart_needed: Vec<String>,
     /// Why they could not be read again; the last good configuration is in force then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reload_error: Option<ReloadError>,
@@ -89,7 +92,12 @@ pub struct ReloadError {
 impl ConfigStatus {
     /// The configuration was read from these files.
     pub fn read_from(&self, files: Vec<String>) {
-        *self.view() = ConfigView { files, reload_error: None };
+        *self.view() = ConfigView { files, ..ConfigView::default() };
+    }
+
+    /// It was read, but these settings wait for the next start.
+    pub fn needs_restart(&self, settings: Vec<String>) {
+        self.view().restart_needed = settings;
     }
 
     /// It could not be read again.

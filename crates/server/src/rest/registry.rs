@@ -36,6 +36,9 @@ pub struct RegistryView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PersonaView {
     name: String,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
     /// Whether this request looks through it.
     active: bool,
 }
@@ -48,8 +51,10 @@ pub struct PersonaList {
 
 fn open_to(rest: &Rest, caller: &Caller) -> Vec<PersonaView> {
     let worn = caller.persona_name();
-    let names = rest.door.identity.personas(caller).into_iter();
-    names.map(|name| PersonaView { active: worn == Some(name.as_str()), name }).collect()
+    let personas = rest.door.identity.described_personas(caller).into_iter();
+    personas
+        .map(|(name, description)| PersonaView { active: worn == Some(name.as_str()), name, description })
+        .collect()
 }
 
 /// Shows tools, skills, jobs, personas and servers of the caller in one answer.

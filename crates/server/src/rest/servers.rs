@@ -13,9 +13,11 @@ use std::time::Duration;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::{Offer, ServerCatalog, SetAside};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::lint::unsupplied_identity;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_offer, on_server, on_tool};
-use toolbooth_core::server::Transport;
+use toolbooth_core::server::{About, Transport};
+use toolbooth_engine::Audience;
 use toolbooth_engine::engine::Managed;
 use toolbooth_upstream::{ServerState, StateReport, Supervised};
 use utoipa::ToSchema;
@@ -72,6 +74,15 @@ pub struct ServerView {
     /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The same in a few words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_description: Option<String>,
+    /// Who made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// Whom to ask about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help_email: Option<String>,
 }
 
 /// Something of a server that did not enter the catalog.
@@ -129,6 +140,7 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
     };
     let StateReport { state: word, reason, code, hint, retry_in_seconds } = StateReport::from(&state);
     let last_words = running.filter(|_| keeper).and_then(|server| last_words(server, &state));
+    let about = |field: fn(&About) -> Option<String>| running.and_then(|server| field(&server.entry.about));
     ServerView {
         name: name.clone(),
         state: word,
@@ -149,16 +161,36 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
             .filter(|count| *count > 0),
         set_aside: aside
             .iter()
-            .take(100)
             .map(|aside| AsideView {
                 kind: aside.kind,
                 name: aside.name.clone(),
                 reason: aside.reason.clone(),
                 exposed: exposed(aside),
             })
+            .chain(part.filter(|_| keeper).into_iter().flat_map(|part| nameable(rest, part)))
+            .take(100)
             .collect(),
-        description: running.and_then(|server| server.entry.about.description.clone()),
+        description: about(|about| about.description.clone()),
+        short_description: about(|about| about.short_description.clone()),
+        author: about(|about| about.author.clone()),
+        help_email: about(|about| about.help_email.clone()),
     }
+}
+
+/// Tools that ask who calls and are told by their callers, where callers are told apart.
+fn nameable<'a>(rest: &Rest, part: &'a ServerCatalog) -> impl Iterator<Item = AsideView> + use<'a> {
+    let tools = match rest.door.engine.terms().audience {
+        Audience::Owner => &[],
+        Audience::Many => part.tools.as_slice(),
+    };
+    tools.iter().flat_map(|tool| {
+        unsupplied_identity(tool).into_iter().map(|argument| AsideView {
+            kind: "identity",
+            name: tool.name.to_string(),
+            reason: format!("callers may name anybody in `{argument}`"),
+            exposed: Some(tool.exposed.to_string()),
+        })
+    })
 }
 
 /// What to do about a state that is nobody's fault.

@@ -49,7 +49,7 @@ pub async fn administrators_only(request: Request, next: Next) -> Response {
 pub fn turned_away(rest: &Rest, unidentified: &Unidentified, headers: &HeaderMap, path: &str) -> Response {
     let document = ProblemDocument(unidentified.status(), Problem::of(unidentified));
     let mut response = document.into_response();
-    unidentified.stamp(&rest.door.identity.resource, headers, path, response.headers_mut());
+    unidentified.stamp(&rest.door.identity.resource(), headers, path, response.headers_mut());
     response
 }
 

@@ -69,6 +69,10 @@ fn load(sources: &mut Sources, how: &ServeArguments) -> Result<Loaded, Failure> 
     if agreed > 0 {
         loaded = load(sources)?;
     }
+    let waiting = loaded.rules_waiting();
+    if !waiting.is_empty() {
+        return Err(Failure::usage(reloading::trust_required(&waiting)));
+    }
     for finding in &loaded.findings {
         render::complain(&format!(
             "{}\n",
@@ -128,7 +132,8 @@ async fn serve(
     let watched = reloading::Watched::new(&loaded.files);
     let status = Arc::new(ConfigStatus::default());
     status.read_from(reloading::read_files(&loaded));
-    let reload = reloading::reloader(door.clone(), sources, watched.clone(), status.clone());
+    let in_force = reloading::InForce::at_start(sources, &loaded, address);
+    let reload = reloading::reloader(door.clone(), in_force, watched.clone(), status.clone());
     let rest = Rest::new(door.clone(), reload.clone()).reporting(status);
     let doors = Doors { door: door.clone(), rest: rest::router(rest) };
     let present = joining::open(&presence, &settings.data_dir, &door, &stop, linger);

@@ -1,18 +1,19 @@
 //! Reading the configuration again: on request, on a signal, and when a file changes.
 
 use crate::outward::Outward;
-use crate::{callers, gateway, terms};
-use std::path::PathBuf;
+use crate::{callers, gateway, in_force, terms};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
 use toolbooth_config::watch::{Watch, watch};
-use toolbooth_config::{LoadFailure, Loaded, Sources};
+use toolbooth_config::{LoadFailure, Loaded, Settings, Sources};
 use toolbooth_core::event::{Event, EventKind};
-use toolbooth_core::fault::Problem;
+use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_server::identify::Difference;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{ConfigStatus, Reload};
-use toolbooth_upstream::http::Fetch;
 
 /// The files that are watched; a reload may find others.
 #[derive(Clone)]
@@ -47,15 +48,86 @@ impl Watched {
     }
 }
 
-/// Reads the configuration again and brings the servers in line; all of it or nothing.
-pub fn reloader(door: Arc<Door>, sources: Sources, watched: Watched, status: Arc<ConfigStatus>) -> Reload {
-    let sources = Arc::new(Mutex::new(sources));
+/// The configuration that a running gateway goes by.
+pub struct InForce {
+    sources: Sources,
+    /// What it was started with: some settings stay so until the next start.
+    started: Settings,
+    settings: Settings,
+    /// Files whose settings count.
+    files: BTreeSet<PathBuf>,
+    /// Where it listens, whatever a file says by now.
+    address: SocketAddr,
+    servers: Origin,
+}
+
+/// Where the servers come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The configuration names some.
+    Configured,
+    /// It names none, so the bundled ones stand in.
+    Bundled,
+}
+
+impl InForce {
+    /// What a gateway is started with.
+    pub fn at_start(mut sources: Sources, loaded: &Loaded, address: SocketAddr) -> Self {
+        sources.filled_files = loaded.filled_files();
+        Self {
+            sources,
+            started: loaded.settings.clone(),
+            settings: loaded.settings.clone(),
+            files: loaded.files_in_force(),
+            address,
+            servers: if loaded.is_empty_of_servers() { Origin::Bundled } else { Origin::Configured },
+        }
+    }
+
+    /// Why a configuration cannot take the place of this one, if it cannot.
+    fn refusal(&self, loaded: &Loaded) -> Option<Problem> {
+        let twice = loaded.findings.iter().find(|finding| finding.code == "config.duplicate-name");
+        if let Some(finding) = twice {
+            // Which of the two is meant nobody knows; at a start the others run, here all go on as they did.
+            return Some(finding.problem());
+        }
+        let waiting = loaded.rules_waiting();
+        // Settings that counted and wait for trust now would give way to milder ones.
+        let lost = loaded.protections_waiting().into_iter().filter(|file| self.files.contains(*file));
+        let mut files: Vec<&Path> = waiting.into_iter().chain(lost).collect();
+        files.dedup();
+        (!files.is_empty()).then(|| trust_required(&files))
+    }
+}
+
+/// A project file says how callers are recognised or what they may do, and waits for trust.
+pub fn trust_required(files: &[&Path]) -> Problem {
+    let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
+    Problem {
+        code: "trust.required",
+        blame: Blame::Caller,
+        message: format!(
+            "{} sets rules for callers and is not trusted: without them the gateway would be more open than \
+             the folder asks",
+            names.join(", ")
+        ),
+        hint: Some(
+            "look at it, then run `toolbooth trust`; `serve --trust` trusts it and starts, `--no-project` leaves the \
+             folder's files out"
+                .into(),
+        ),
+    }
+}
+
+/// Reads the configuration again and brings the gateway in line; all of it or nothing.
+pub fn reloader(door: Arc<Door>, in_force: InForce, watched: Watched, status: Arc<ConfigStatus>) -> Reload {
+    let in_force = Arc::new(Mutex::new(in_force));
     Arc::new(move || {
-        let (door, sources, watched) = (door.clone(), sources.clone(), watched.clone());
+        let (door, in_force, watched) = (door.clone(), in_force.clone(), watched.clone());
         let status = status.clone();
         Box::pin(async move {
-            let mut sources = sources.lock().await;
-            let done = apply(&door, &mut sources, &watched, &status).await;
+            let mut in_force = in_force.lock().await;
+            let done = apply(&door, &mut in_force, &watched, &status).await;
             if let Err(problem) = &done {
                 status.failed(problem);
                 let event = Event::new(EventKind::ConfigError).code(problem.code);
@@ -74,38 +146,79 @@ pub fn read_files(loaded: &Loaded) -> Vec<String> {
 
 async fn apply(
     door: &Door,
-    sources: &mut Sources,
+    in_force: &mut InForce,
     watched: &Watched,
     status: &ConfigStatus,
 ) -> Result<serde_json::Value, Problem> {
-    let loaded = toolbooth_config::load_with_trust(sources).map_err(|failure: LoadFailure| {
-        watched.set(failure.files.clone());
-        Problem::of(&failure)
-    })?;
+    let loaded =
+        toolbooth_config::load_with_trust(&mut in_force.sources).map_err(|failure: LoadFailure| {
+            watched.set(failure.files.clone());
+            Problem::of(&failure)
+        })?;
     watched.set(loaded.files.clone());
-    sources.good_manifests = loaded.good_manifests.clone();
+    if let Some(refusal) = in_force.refusal(&loaded) {
+        return Err(refusal);
+    }
     for finding in loaded.findings.iter().filter(|finding| finding.is_error()) {
         tracing::error!(code = finding.code, "config.error: {finding}");
         let event = Event::new(EventKind::ConfigError).code(finding.code);
         door.engine.emit(event.with("message", finding.to_string().as_str()));
     }
-    let terms = terms::terms(&loaded.settings)?;
-    let directory = callers::directory(&loaded, Arc::new(Fetch::default()))?;
-    let outward = Outward::of(&loaded.settings)?;
+    let settings = &loaded.settings;
+    // Everything that can be wrong is found out before anything is put in force.
+    let terms = terms::terms(settings)?;
+    let identity = callers::identity_at(&loaded, in_force.address)?;
+    let directory = callers::directory(&loaded, callers::http())?;
+    let outward = Outward::of(settings)?;
     let engine = &door.engine;
-    let plans = gateway::plans(&loaded, &gateway::vaults(&loaded.settings, engine.store()));
-    let applied = engine.apply(plans).await.map_err(|error| Problem::of(&error))?;
+    let plans = match (loaded.is_empty_of_servers(), in_force.servers) {
+        // Bundled servers are for those who have none; nobody gets them for having taken theirs away.
+        (true, Origin::Configured) => Vec::new(),
+        _ => gateway::plans(&loaded, &gateway::vaults(settings, engine.store())),
+    };
+    // Rules first: no server that comes may be called by the rules of before.
+    if settings.auth != in_force.settings.auth {
+        door.identity.take_mode_of(identity);
+    }
+    let difference = door.identity.set_directory(directory);
     engine.set_terms(terms);
     engine.offer_own_tools().await;
+    let applied = engine.apply(plans).await.map_err(|error| Problem::of(&error))?;
     engine.offer_manifests(gateway::manifests(&loaded)).await;
     outward.put_to_work(engine);
-    // Groups and personas follow the file; how callers are recognised does not, until the next start.
-    if door.identity.set_directory(directory) == Difference::Some {
+    if difference == Difference::Some || settings.auth != in_force.settings.auth {
         engine.announce_all_lists();
     }
+    let changed = in_force::changed(&in_force.settings, settings);
+    let restart = in_force::waiting_for_restart(&in_force.started, settings);
+    in_force.take(&loaded);
     status.read_from(read_files(&loaded));
+    tell_of_restart(door, status, &restart);
     let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
-    Ok(serde_json::json!({ "applied": applied, "findings": findings }))
+    Ok(serde_json::json!({
+        "applied": applied, "settings": changed, "restart_needed": restart, "findings": findings,
+    }))
+}
+
+impl InForce {
+    fn take(&mut self, loaded: &Loaded) {
+        self.sources.good_manifests = loaded.good_manifests.clone();
+        self.sources.filled_files = loaded.filled_files();
+        self.settings = loaded.settings.clone();
+        self.files = loaded.files_in_force();
+    }
+}
+
+/// Says what waits for the next start, to everybody who looks after the gateway.
+fn tell_of_restart(door: &Door, status: &ConfigStatus, settings: &[&'static str]) {
+    if settings.is_empty() {
+        return;
+    }
+    let message = format!("restart needed: `{}` changed and is fixed at the start", settings.join("`, `"));
+    tracing::warn!(code = "config.restart-needed", "{message}");
+    let event = Event::new(EventKind::ConfigError).code("config.restart-needed");
+    door.engine.emit(event.with("message", message.as_str()));
+    status.needs_restart(settings.iter().map(|name| (*name).to_owned()).collect());
 }
 
 /// Reads the configuration again and says in the log what came of it.

@@ -3,12 +3,11 @@
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
 use crate::caller::{Caller, ClientFacts};
-use crate::catalog::{Backing, Tool};
+use crate::catalog::{Backing, BadPattern, Tool, ToolPatterns};
 use crate::fault::{Blame, Fault};
 use crate::held::Answerer;
 use crate::json::RawJson;
 use crate::manifest::{ProviderKind, tag};
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use regex::{Regex, RegexBuilder};
 
 /// The largest program a pattern on arguments may compile to.
@@ -63,7 +62,7 @@ pub struct ToolMatch {
 #[derive(Debug)]
 pub struct Rule {
     subject: Subject,
-    names: Option<GlobSet>,
+    names: ToolPatterns,
     capabilities: Vec<String>,
     side_effects: Vec<String>,
     arguments: Vec<(String, Regex)>,
@@ -108,18 +107,14 @@ impl Rule {
         effect: RuleEffect,
         reason: Option<String>,
     ) -> Result<Self, RuleFault> {
-        let mut globs = GlobSetBuilder::new();
-        for name in &tools.names {
-            globs.add(Glob::new(name).map_err(|_| RuleFault::Glob(name.clone()))?);
-        }
-        let globs = globs.build().map_err(|_| RuleFault::Glob(tools.names.join(", ")))?;
+        let names = ToolPatterns::new(&tools.names).map_err(|BadPattern(text)| RuleFault::Glob(text))?;
         let pattern = |(pointer, text): (String, String)| {
             let built = RegexBuilder::new(&text).size_limit(PATTERN_BYTES).build();
             built.map(|regex| (pointer, regex)).map_err(|_| RuleFault::Pattern(text))
         };
         Ok(Self {
             subject,
-            names: (!tools.names.is_empty()).then_some(globs),
+            names,
             capabilities: tools.capabilities,
             side_effects: tools.side_effects,
             arguments: arguments.into_iter().map(pattern).collect::<Result<_, _>>()?,
@@ -153,26 +148,35 @@ impl Rule {
     }
 
     fn is_about_tool(&self, tool: &Tool) -> bool {
-        let named = self.names.as_ref().is_none_or(|globs| {
-            goes_by(globs, tool) || (!tool.terms.providers.is_empty() && self.is_about_provider(globs, tool))
-        });
-        named && self.is_about_effect(tool) && self.is_about_capability(tool)
+        self.is_about_effect(tool)
+            && self.is_about_capability(tool)
+            && (self.names.is_empty()
+                || self.is_about_name(tool)
+                || (!tool.terms.providers.is_empty() && self.is_about_provider(tool)))
+    }
+
+    /// Whether the rule names a tool. A rule that lets something run must name its server, or the tool to the letter:
+    /// any server could call a tool of its own so that a glob fits it.
+    fn is_about_name(&self, tool: &Tool) -> bool {
+        match self.effect {
+            RuleEffect::Allow => self.names.permit(tool) || self.names.say_exactly(&tool.name),
+            _ => self.names.touch(tool),
+        }
     }
 
     /// Whether a tool is served by one that the rule names: what is forbidden under one name must not be had
     /// under another. A rule that lets something run is about that name alone, and one that hides a provider
     /// takes that provider away, not the tool.
-    fn is_about_provider(&self, globs: &GlobSet, tool: &Tool) -> bool {
+    fn is_about_provider(&self, tool: &Tool) -> bool {
         if self.effect == RuleEffect::Allow || self.hides() {
             return false;
         }
-        let named = tool.terms.providers.iter().filter_map(|provider| match &provider.kind {
-            ProviderKind::Mcp { server, tool } => Some(format!("mcp.{server}.{tool}")),
-            _ => None,
+        let is_named = tool.terms.providers.iter().any(|provider| match &provider.kind {
+            ProviderKind::Mcp { server, tool } => self.names.touch_pair(server.as_str(), tool),
+            _ => false,
         });
         let backing = tool.bounds.iter().flat_map(|bounds| &bounds.backing);
-        named.into_iter().any(|name| globs.is_match(name))
-            || backing.flat_map(Backing::tools).any(|tool| goes_by(globs, tool))
+        is_named || backing.flat_map(Backing::tools).any(|tool| self.names.touch(tool))
     }
 
     fn is_about_effect(&self, tool: &Tool) -> bool {
@@ -198,15 +202,6 @@ impl Rule {
             text.len() > MAX_LOOKED_AT || regex.is_match(&text)
         })
     }
-}
-
-fn goes_by(globs: &GlobSet, tool: &Tool) -> bool {
-    // A tool that a manifest renamed still goes by the name that rules knew it by.
-    let before = tool.under.as_deref().is_some_and(|under| globs.is_match(&*under.exposed));
-    before
-        || globs.is_match(&*tool.exposed)
-        || globs.is_match(&*tool.name)
-        || globs.is_match(tool.canonical())
 }
 
 /// The value at a JSON pointer (`/a/b/0`); a plain name is a member of the arguments.

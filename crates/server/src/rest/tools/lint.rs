@@ -11,8 +11,11 @@ use http::Uri;
 use serde::Serialize;
 use toolbooth_core::caller::Admin;
 use toolbooth_core::catalog::{Quarantined, Tool};
-use toolbooth_core::lint::{Code, Finding, Score, Severity, Siblings, Subject, examine};
+use toolbooth_core::lint::{
+    Code, Finding, Score, Severity, Siblings, Subject, examine, identity_finding, unsupplied_identity,
+};
 use toolbooth_core::registry::Cursor;
+use toolbooth_engine::Audience;
 use utoipa::ToSchema;
 
 /// A page of scores.
@@ -105,7 +108,7 @@ pub async fn lint(
     let engine = &rest.door.engine;
     engine.gathered(&caller).await;
     let catalog = engine.catalog_now();
-    let min_score = engine.terms().min_quality;
+    let (min_score, audience) = (engine.terms().min_quality, engine.terms().audience);
     // Siblings are those that the caller may see: the name of another would tell that it is there.
     let mut siblings = Siblings::default();
     for tool in catalog.roll(&callers) {
@@ -113,7 +116,10 @@ pub async fn lint(
     }
     let view = |tool: &Tool| {
         let subject = Subject::of(tool);
-        let score: Score = examine(&subject).beside(&subject, &siblings);
+        let mut score: Score = examine(&subject).beside(&subject, &siblings);
+        if audience == Audience::Many {
+            score.findings.extend(unsupplied_identity(tool).into_iter().map(identity_finding));
+        }
         LintView {
             name: tool.exposed.to_string(),
             server: tool.server.name.to_string(),

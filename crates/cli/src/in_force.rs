@@ -1,0 +1,127 @@
+//! Which settings a running gateway takes up when its configuration is read again, and which are fixed at its start.
+//!
+//! Every field is named and none left out with `..`: a new setting does not compile until somebody has decided.
+
+use toolbooth_config::Settings;
+use toolbooth_config::settings::{Audit, DeadLetters, Events, Limits};
+
+/// Names of the fields in which two values differ; `live` ones are left out.
+macro_rules! differing {
+    ($kind:ident, $before:expr, $after:expr, fixed: { $($fixed:ident => $name:expr),* $(,)? }, live: [$($live:ident),* $(,)?]) => {{
+        let (before, after): (&$kind, &$kind) = ($before, $after);
+        let $kind { $($fixed: _,)* $($live: _,)* } = before;
+        let pairs = [$(($name, before.$fixed != after.$fixed)),*];
+        pairs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name)
+    }};
+}
+
+/// The settings that were changed since the gateway was started and wait for its next start.
+pub fn waiting_for_restart(started: &Settings, now: &Settings) -> Vec<&'static str> {
+    let whole = differing!(Settings, started, now,
+        fixed: {
+            listen => "listen",
+            public_url => "public_url",
+            data_dir => "data_dir",
+            store => "store",
+            blobs => "blobs",
+            naming => "naming",
+            files => "files",
+            environment => "environment",
+            roots => "roots",
+            allowed_hosts => "allowed_hosts",
+            allowed_origins => "allowed_origins",
+            drain_seconds => "drain_seconds",
+        },
+        live: [
+            auth, groups, personas, policy, approval, exposure, search, lint, limits, results, display, compliance,
+            llm, events, audit, dead_letters, telemetry, manifests, env_file, allow_tools, deny_tools, retry,
+        ]
+    );
+    let limits = differing!(Limits, &started.limits, &now.limits,
+        fixed: {
+            max_call_seconds => "limits.max_call_seconds",
+            body_bytes => "limits.body_bytes",
+            upstream_bytes => "limits.upstream_bytes",
+            mcp_data_bytes => "limits.mcp_data_bytes",
+            tools_per_server => "limits.tools_per_server",
+            sessions => "limits.sessions",
+        },
+        live: [result_tokens, calls_per_minute, runtime_seconds, cost, artifacts, artifact_bytes, queue]
+    );
+    let events = differing!(Events, &started.events, &now.events,
+        fixed: { ring => concat!("events.", "ring") },
+        live: [webhooks]
+    );
+    let audit = differing!(Audit, &started.audit, &now.audit,
+        fixed: { keep_days => "audit.keep_days", keep_bytes => "audit.keep_bytes" },
+        live: [calls]
+    );
+    let letters = differing!(DeadLetters, &started.dead_letters, &now.dead_letters,
+        fixed: { key => "dead_letters.key" },
+        live: [max_replays, schedule_seconds]
+    );
+    whole.chain(limits).chain(events).chain(audit).chain(letters).collect()
+}
+
+/// The sections that say something else than before.
+pub fn changed(before: &Settings, now: &Settings) -> Vec<&'static str> {
+    differing!(Settings, before, now,
+        fixed: {
+            listen => "listen",
+            public_url => "public_url",
+            data_dir => "data_dir",
+            store => "store",
+            blobs => "blobs",
+            auth => "auth",
+            groups => "groups",
+            personas => "personas",
+            policy => "policy",
+            approval => "approval",
+            exposure => "exposure",
+            search => "search",
+            naming => "naming",
+            lint => "lint",
+            limits => "limits",
+            results => "results",
+            files => "files",
+            display => "display",
+            compliance => "compliance",
+            llm => "llm",
+            events => "events",
+            audit => "audit",
+            dead_letters => "dead_letters",
+            telemetry => "telemetry",
+            manifests => "manifests",
+            env_file => "env_file",
+            allow_tools => "allow_tools",
+            deny_tools => "deny_tools",
+            environment => "environment",
+            roots => "roots",
+            allowed_hosts => "allowed_hosts",
+            allowed_origins => "allowed_origins",
+            retry => "retry",
+            drain_seconds => "drain_seconds",
+        },
+        live: []
+    )
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fixed_at_the_start_is_named() {
+        let started = Settings::default();
+        let mut now = started.clone();
+        assert!(waiting_for_restart(&started, &now).is_empty() && changed(&started, &now).is_empty());
+        now.deny_tools = vec!["x".into()];
+        now.auth.mode = toolbooth_config::settings::AuthMode::Token;
+        assert!(waiting_for_restart(&started, &now).is_empty());
+        assert_eq!(changed(&started, &now), ["auth", "deny_tools"]);
+        now.limits.sessions = 1;
+        now.naming.max_length = 20;
+        assert_eq!(waiting_for_restart(&started, &now), ["naming", "limits.sessions"]);
+    }
+}

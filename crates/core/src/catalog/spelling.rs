@@ -1,0 +1,82 @@
+//! The spellings of a tool's name, in one place. Lookups, rules, allow and deny lists, pins and personas all compare
+//! with these, so that no rule depends on the naming style that happens to be in force.
+
+use super::naming::{Naming, NamingStyle};
+
+/// What stands before the server's name, and between it and the tool's: every form that is accepted.
+const FORMS: [(&str, &str); 6] =
+    [("", "_"), ("mcp_", "_"), ("", "__"), ("mcp.", "."), ("mcp__", "__"), ("", ".")];
+
+/// The length to which exposed names are cut unless the operator says otherwise.
+const USUAL_LENGTH: usize = 64;
+
+/// Whether `fits` says yes to any spelling that holds the server's name. One buffer serves all of them: whole
+/// catalogs are compared with this.
+pub(crate) fn any_qualified(server: &str, own: &str, mut fits: impl FnMut(&str) -> bool) -> bool {
+    let mut form = String::with_capacity(server.len() + own.len() + 8);
+    FORMS.iter().any(|(before, between)| {
+        form.clear();
+        [before, server, between, own].iter().for_each(|part| form.push_str(part));
+        fits(&form) || any_cleaned(&form, server, own, &mut fits)
+    })
+}
+
+/// Whether `fits` says yes to a spelling of the tool's own name, without its server.
+pub(crate) fn any_own(server: &str, own: &str, mut fits: impl FnMut(&str) -> bool) -> bool {
+    fits(own) || any_cleaned(own, server, own, &mut fits)
+}
+
+/// The form as clients take it, where that differs: other characters replaced, and cut.
+fn any_cleaned(form: &str, server: &str, own: &str, fits: &mut impl FnMut(&str) -> bool) -> bool {
+    let dotted = form.starts_with("mcp.");
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || (dotted && c == '.');
+    if form.len() <= USUAL_LENGTH && form.chars().all(is_legal) {
+        return false;
+    }
+    let clean: String = form.chars().map(|c| if is_legal(c) { c } else { '_' }).collect();
+    if fits(&clean) {
+        return true;
+    }
+    let naming = Naming { style: NamingStyle::Bare, max_length: USUAL_LENGTH };
+    clean.len() > USUAL_LENGTH && fits(&naming.suffixed(&clean, server, own))
+}
+
+/// Every spelling of a tool's name, its own included.
+pub(crate) fn all(server: &str, own: &str) -> Vec<String> {
+    let mut spellings: Vec<String> = Vec::with_capacity(FORMS.len() + 1);
+    let mut collect = |form: &str| {
+        if !spellings.iter().any(|known| known == form) {
+            spellings.push(form.to_owned());
+        }
+        false
+    };
+    any_qualified(server, own, &mut collect);
+    any_own(server, own, &mut collect);
+    spellings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_style_is_among_the_spellings() {
+        let styles = [
+            NamingStyle::ServerTool,
+            NamingStyle::McpServerTool,
+            NamingStyle::ServerDoubleTool,
+            NamingStyle::Dotted,
+            NamingStyle::Bare,
+        ];
+        let long = "x".repeat(80);
+        for (server, own) in [("fs", "read"), ("my.fs", "read.file"), ("fs", "größe messen"), ("fs", &long)]
+        {
+            let spellings = all(server, own);
+            for style in styles {
+                let exposed = Naming { style, ..Naming::default() }.expose(server, own);
+                assert!(spellings.contains(&exposed), "{style:?} {exposed}: {spellings:?}");
+            }
+        }
+        assert!(all("fs", "read").contains(&"mcp__fs__read".to_owned()));
+    }
+}

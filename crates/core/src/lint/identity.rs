@@ -1,0 +1,44 @@
+//! Arguments that name a user and that nobody supplies: whoever calls such a tool may name anybody.
+
+use super::{Code, Finding, Severity};
+use crate::catalog::Tool;
+
+/// Names under which tools ask who calls.
+const NAMES: [&str; 8] = [
+    "username",
+    "user_name",
+    "user_id",
+    "userId",
+    "user_email",
+    "acting_user",
+    "on_behalf_of",
+    "_atlas_user",
+];
+
+/// The arguments of a tool that name a user and are its callers' to give. What the gateway supplies is not in the
+/// schema that callers see.
+pub fn unsupplied_identity(tool: &Tool) -> Vec<&'static str> {
+    let text = tool.definition.as_bytes();
+    let is_written = |name: &&&str| {
+        let quoted = format!("\"{name}\"");
+        text.windows(quoted.len()).any(|window| window == quoted.as_bytes())
+    };
+    let written: Vec<&'static str> = NAMES.iter().filter(is_written).copied().collect();
+    if written.is_empty() {
+        return written;
+    }
+    let Some(properties) = tool.input_schema().member("properties") else { return Vec::new() };
+    written.into_iter().filter(|name| properties.member(name).is_some()).collect()
+}
+
+/// The same as a finding of the lint.
+pub fn identity_finding(argument: &str) -> Finding {
+    Finding {
+        code: Code::UnsuppliedIdentity,
+        severity: Severity::Warning,
+        pointer: format!("/inputSchema/properties/{argument}"),
+        points: 0,
+        message: format!("callers may name anybody in `{argument}`"),
+        hint: "set `inject` of its server if it names the caller; if it is plain data, leave it",
+    }
+}

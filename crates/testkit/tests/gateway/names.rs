@@ -1,0 +1,219 @@
+//! Rules and names: what an operator says of a tool holds under every name that the tool goes by.
+
+use crate::known::{read, run};
+use serde_json::{Value, json};
+use std::process::{Command, Output};
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::upstream::Answer;
+use toolbooth_testkit::world::{Client, Gateway, Home, Upstream, binaries};
+
+fn tools(names: &[&str]) -> String {
+    let tools: Vec<Value> = names
+        .iter()
+        .map(|name| {
+            json!({ "name": name, "description": format!("The tool {name} of a bank."),
+                "inputSchema": { "type": "object", "properties": { "_mcp_data": { "type": "object" } } } })
+        })
+        .collect();
+    json!(tools).to_string()
+}
+
+/// A bank with these tools, which tells what it was sent.
+async fn bank(names: &[&str]) -> Upstream {
+    let bank = Upstream::start(Era::Modern).await;
+    bank.list(tools(names));
+    bank.answer(Answer::Echo);
+    bank
+}
+
+async fn client(gateway: &Gateway) -> Client {
+    Client::with_capabilities(Era::Modern, gateway.address, json!({})).await
+}
+
+/// Audit H1: global lists were parsed and checked, and nothing read them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_tool_is_in_no_list_no_search_and_no_call() {
+    let bank = bank(&["balance", "transfer"]).await;
+    let settings = json!({ "deny_tools": ["*transfer*"], "exposure": { "mode": "search" } });
+    let home = Home::with_settings(settings, &[("bank", bank.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["bank"]).await;
+    let client = client(&gateway).await;
+
+    let told = client.call("mcp_tool_search", json!({ "query": "transfer of a bank" })).await;
+    let text = told.answer.to_string();
+    assert!(text.contains("bank_balance") && !text.contains("transfer\""), "{text}");
+    let listed = gateway.http().get_json("/tools").await;
+    let names: Vec<&str> =
+        listed["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert!(names.contains(&"bank_balance") && !names.contains(&"bank_transfer"), "{names:?}");
+
+    for name in ["bank_transfer", "mcp.bank.transfer", "mcp__bank__transfer", "transfer"] {
+        let told = client.call(name, json!({})).await;
+        assert_eq!(told.code(), Some(-32602), "{name}: {}", told.answer);
+        let inside = client.call("mcp_tool_call", json!({ "name": name, "arguments": {} })).await;
+        assert!(inside.code().is_some() || inside.is_error(), "{name}: {}", inside.answer);
+        let (status, _) = gateway.http().post_json(&format!("/tools/{name}/call"), "{}").await;
+        assert_eq!(status, 404, "{name}");
+    }
+    let output = run(&home, &["call", "bank_transfer"], None);
+    assert!(!output.status.success());
+    assert!(bank.seen("tools/call").is_empty(), "nothing reached the server");
+
+    // What a tool is told of other tools is what its caller may use.
+    let told = client.call("bank_balance", json!({})).await;
+    assert!(
+        told.text().contains("bank_balance") && !told.text().contains("bank_transfer"),
+        "{}",
+        told.answer
+    );
+}
+
+/// Audit H1: the other list, and a server's own ones.
+#[tokio::test]
+async fn only_allowed_tools_enter_and_deny_wins() {
+    let bank = bank(&["balance", "transfer", "close", "audit"]).await;
+    let mut entry = bank.entry();
+    entry["tools"] = json!({ "deny": ["mcp.bank.audit"] });
+    let settings = json!({ "allow_tools": ["mcp__bank__*"], "deny_tools": ["close"] });
+    let home = Home::with_settings(settings, &[("bank", entry), ("shop", bank.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["bank", "shop"]).await;
+    let names = client(&gateway).await.names("tools/list", "tools").await;
+    assert_eq!(names, ["bank_balance", "bank_transfer"]);
+}
+
+/// Audit H2: a rule that names a tool in one form holds for it in all, whatever the naming style in force.
+#[tokio::test]
+async fn a_rule_holds_in_every_form_of_a_name() {
+    let bank = bank(&["t1", "t2", "t3", "t4", "t5", "t6", "t7", "free"]).await;
+    let forms = ["bank_t1", "mcp_bank_t2", "bank__t3", "mcp.bank.t4", "mcp__bank__t5", "t6", "bank.t7"];
+    for style in ["tool", "mcp.server.tool"] {
+        let rules: Vec<Value> = forms.iter().map(|form| json!({ "tools": form, "effect": "deny" })).collect();
+        let settings = json!({ "naming": { "style": style }, "policy": { "rules": rules } });
+        let home = Home::with_settings(settings, &[("bank", bank.entry())]);
+        let gateway = home.start().await;
+        gateway.connected(&["bank"]).await;
+        let client = client(&gateway).await;
+        let before = bank.seen("tools/call").len();
+        for name in ["t1", "t2", "t3", "t4", "t5", "t6", "t7"] {
+            let told = client.call(&format!("mcp.bank.{name}"), json!({})).await;
+            assert!(told.is_error() && told.fault() == "call.refused", "{style} {name}: {}", told.answer);
+        }
+        assert_eq!(bank.seen("tools/call").len(), before, "{style}");
+        let told = client.call("mcp.bank.free", json!({})).await;
+        assert!(!told.is_error() && told.code().is_none(), "{}", told.answer);
+    }
+}
+
+/// Runs a command of this home in a folder of somebody else's.
+fn in_folder(home: &Home, words: &[&str]) -> Command {
+    let folder = home.path("project");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut command = Command::new(binaries::toolbooth());
+    command.args(words).arg("--config").arg(home.config()).arg("--data-dir").arg(home.data());
+    command.env_clear().current_dir(folder).env("HOME", home.path(""));
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+fn write_project(home: &Home, text: &str) {
+    std::fs::create_dir_all(home.path("project")).unwrap();
+    std::fs::write(home.path("project/toolbooth.toml"), text).unwrap();
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Audit H2: a folder that nobody trusts changed how the user's rules read.
+#[tokio::test]
+async fn an_untrusted_folder_does_not_change_how_rules_read() {
+    let bank = bank(&["transfer"]).await;
+    let settings = json!({ "policy": { "rules": [{ "tools": "bank_*", "effect": "deny" }] } });
+    let home = Home::with_settings(settings, &[("bank", bank.entry())]);
+    write_project(&home, "deny_tools = [\"*\"]\n[naming]\nstyle = \"tool\"\n[exposure]\nmode = \"search\"\n");
+    let gateway = Gateway::start(in_folder(&home, &["serve"]), &home.path("gateway.log")).await;
+    gateway.connected(&["bank"]).await;
+    let client = client(&gateway).await;
+    assert_eq!(client.names("tools/list", "tools").await, ["bank_transfer"]);
+    for name in ["bank_transfer", "transfer"] {
+        let told = client.call(name, json!({})).await;
+        assert!(told.is_error() && told.fault() == "call.refused", "{name}: {}", told.answer);
+    }
+    assert!(bank.seen("tools/call").is_empty());
+}
+
+/// A gateway must not run more openly than its folder asks.
+#[tokio::test]
+async fn a_folder_that_sets_rules_is_trusted_or_left_out() {
+    let home = Home::new(&[]);
+    for rules in ["[auth]\nmode = \"token\"\n", "[[policy.rules]]\ntools = \"*\"\neffect = \"deny\"\n"] {
+        write_project(&home, rules);
+        let output = in_folder(&home, &["serve", "--listen", "127.0.0.1:0"]).output().unwrap();
+        let told = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        for word in ["trust.required", "toolbooth trust", "--trust", "--no-project"] {
+            assert!(told.contains(word), "{word}: {told}");
+        }
+        let mut without = in_folder(&home, &["serve"]);
+        without.arg("--no-project");
+        drop(Gateway::start(without, &home.path("gateway.log")).await);
+    }
+    // Trusted, its rules hold.
+    write_project(&home, "[auth]\nmode = \"token\"\n");
+    let mut trusting = in_folder(&home, &["serve"]);
+    trusting.arg("--trust");
+    let gateway = Gateway::start(trusting, &home.path("gateway.log")).await;
+    assert_eq!(gateway.http().get_json("/tools").await["code"], "auth.required");
+    // An edit takes trust back; the gateway stays as strict as it was.
+    write_project(&home, "[auth]\nmode = \"token\"\n[lint]\nmin_score = 10\n");
+    let refused = toolbooth_testkit::world::poll(toolbooth_testkit::world::PATIENCE, || async {
+        gateway.log().contains("the last good one stays").then_some(())
+    });
+    refused.await.expect("the reload is refused");
+    assert_eq!(gateway.http().get_json("/tools").await["code"], "auth.required");
+}
+
+/// Errors of a file that nobody trusts are reported, and nothing in it is expanded.
+#[tokio::test]
+async fn an_untrusted_file_is_checked_without_being_expanded() {
+    let home = Home::new(&[]);
+    write_project(
+        &home,
+        "listen = \"${SECRET_PORT}\"\n[naming]\nstyel = \"tool\"\n[[policy.rules]]\ntools = \"[\"\neffect = \"deny\"\n",
+    );
+    let mut command = in_folder(&home, &["config", "check"]);
+    let output = command.env("SECRET_PORT", "hunter2-port").output().unwrap();
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for word in ["styel", "config.bad-glob", "config.needs-trust"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert!(!told.contains("hunter2"), "{told}");
+    write_project(&home, "listen = \"${SECRET_PORT}\"\n");
+    let output = in_folder(&home, &["config", "check"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+/// Audit M10: outside `local` mode an operator is told of tools whose callers may name anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_that_ask_for_a_user_are_pointed_at() {
+    let desk = Upstream::start(Era::Modern).await;
+    desk.list(
+        json!([{ "name": "mail", "description": "Reads the mail of a user.", "inputSchema": {
+            "type": "object", "properties": { "username": { "type": "string" } } } }])
+        .to_string(),
+    );
+    let mut injected = desk.entry();
+    injected["inject"] = json!(true);
+    for (mode, expected) in [("token", true), ("local", false)] {
+        let settings = json!({ "auth": { "mode": mode } });
+        let home = Home::with_settings(settings, &[("plain", desk.entry()), ("safe", injected.clone())]);
+        let told = said(&run(&home, &["doctor"], None));
+        assert_eq!(told.contains("`username`") && told.contains("inject = true"), expected, "{told}");
+        assert!(!told.contains("safe: tool"), "{told}");
+        let scores = read(&run(&home, &["tools", "lint", "--json"], None)).to_string();
+        assert_eq!(scores.contains("unsupplied-identity"), expected, "{scores}");
+    }
+}

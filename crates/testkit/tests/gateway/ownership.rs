@@ -1,0 +1,124 @@
+//! Files that others could have written, and texts that are no configuration.
+
+use crate::known::run;
+use serde_json::json;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+use toolbooth_testkit::world::home::hostile;
+use toolbooth_testkit::world::{Gateway, Home, binaries};
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn serve_refuses(home: &Home, code: &str) {
+    for words in [["serve", "--listen", "127.0.0.1:0"].as_slice(), &["config", "show"]] {
+        let output = run(home, words, None);
+        assert_eq!(output.status.code(), Some(2), "{code}: {}", said(&output));
+        assert!(said(&output).contains(code), "{code}: {}", said(&output));
+    }
+}
+
+/// Audit, medium: a file that anybody may write to names commands that run with the gateway's rights.
+#[test]
+fn a_configuration_that_others_may_write_is_refused() {
+    let home = Home::new(&[("good", hostile(&["echo"]))]);
+    set_mode(&home.config(), 0o666);
+    serve_refuses(&home, "config.world-writable");
+    set_mode(&home.config(), 0o644);
+    assert!(run(&home, &["config", "show"], None).status.success());
+
+    // A link into a folder where everybody may put files.
+    let open = home.path("open");
+    std::fs::create_dir(&open).unwrap();
+    set_mode(&open, 0o1777);
+    let real = open.join("toolbooth.json");
+    std::fs::rename(home.config(), &real).unwrap();
+    symlink(&real, home.config()).unwrap();
+    serve_refuses(&home, "config.loose-folder");
+    std::fs::remove_file(home.config()).unwrap();
+    std::fs::rename(&real, home.config()).unwrap();
+
+    // Only the superuser can give a file away.
+    if std::os::unix::fs::chown(home.config(), Some(12_345), None).is_ok() {
+        serve_refuses(&home, "config.foreign-owner");
+    }
+}
+
+/// Audit, medium: `--config /etc/shadow` printed its first line.
+#[test]
+fn a_file_that_is_no_configuration_is_not_shown() {
+    let home = Home::new(&[]);
+    for text in ["root:$6$hunter2:19000:0:99999:7:::\n", "\"hunter2\"\n", "\u{0}hunter2\n"] {
+        let shadow = home.path("shadow");
+        std::fs::write(&shadow, text).unwrap();
+        let link = home.path("link.json");
+        symlink(&shadow, &link).unwrap();
+        for path in [&shadow, &link] {
+            let mut command = Command::new(binaries::toolbooth());
+            let command = command.args(["config", "check"]).arg(path).env_clear().env("HOME", home.path(""));
+            let output = command.output().unwrap();
+            let told = said(&output);
+            assert!(!output.status.success() && told.contains("1:"), "{told}");
+            assert!(!told.contains("hunter2") && !told.contains("root"), "{told}");
+        }
+        std::fs::remove_file(&link).unwrap();
+    }
+}
+
+/// Audit, medium: a placeholder by which a proxy proves itself.
+#[test]
+fn a_weak_proxy_secret_is_refused() {
+    for secret in ["changeme", "secret", "short", "changeme-changeme-changeme", "aaaaaaaaaaaaaaaaaaaa"] {
+        let settings = json!({ "auth": { "mode": "header", "header": { "secret": secret } } });
+        let home = Home::with_settings(settings, &[]);
+        let output = run(&home, &["serve", "--listen", "127.0.0.1:0"], None);
+        assert_eq!(output.status.code(), Some(2), "{secret}: {}", said(&output));
+        assert!(said(&output).contains("config.weak-key"), "{secret}: {}", said(&output));
+    }
+}
+
+/// Audit: `forward_headers` may not hand on what callers show to this gateway.
+#[test]
+fn what_callers_show_to_the_gateway_is_not_forwarded() {
+    for header in ["X-Proxy-Secret", "x-user-email", "Cookie", "Authorization"] {
+        let entry = json!({ "url": "http://127.0.0.1:1/mcp", "forward_headers": { header: "X-Copy" } });
+        let home = Home::new(&[("nosy", entry)]);
+        let output = run(&home, &["config", "check"], None);
+        assert_eq!(output.status.code(), Some(1), "{header}: {}", said(&output));
+        assert!(said(&output).contains("config.bad-header"), "{header}: {}", said(&output));
+    }
+}
+
+/// Audit, medium: a trusted `cwd` that is a link, turned outward later, ran there.
+#[tokio::test]
+async fn a_trusted_folder_that_leads_elsewhere_is_asked_about_again() {
+    let home = Home::new(&[]);
+    let project = home.path("project");
+    for folder in ["inside", "outside"] {
+        std::fs::create_dir_all(project.join(folder)).unwrap();
+    }
+    symlink(project.join("inside"), project.join("work")).unwrap();
+    let entry = json!({ "command": binaries::hostile(), "args": ["echo"], "cwd": "work" });
+    std::fs::write(project.join(".mcp.json"), json!({ "mcpServers": { "p": entry } }).to_string()).unwrap();
+    let command = |words: &[&str]| {
+        let mut command = Command::new(binaries::toolbooth());
+        command.args(words).arg("--data-dir").arg(home.data());
+        command.env_clear().current_dir(&project).env("HOME", home.path(""));
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+    };
+    assert!(command(&["trust", "--yes"]).output().unwrap().status.success());
+    let gateway = Gateway::start(command(&["serve"]), &home.path("gateway.log")).await;
+    gateway.connected(&["p"]).await;
+    drop(gateway);
+    std::fs::remove_file(project.join("work")).unwrap();
+    symlink(project.join("outside"), project.join("work")).unwrap();
+    let gateway = Gateway::start(command(&["serve"]), &home.path("gateway.log")).await;
+    gateway.reaches("p", "needs_trust").await;
+}

@@ -1,0 +1,197 @@
+//! A configuration that changes while the gateway runs: rules first, all or nothing, and nothing unsaid.
+
+use crate::known::run;
+use serde_json::{Value, json};
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::home::{hostile, shell};
+use toolbooth_testkit::world::{Client, Gateway, Home, PATIENCE, Upstream, poll};
+
+async fn client(gateway: &Gateway) -> Client {
+    Client::with_capabilities(Era::Modern, gateway.address, json!({})).await
+}
+
+async fn reload(gateway: &Gateway) -> (u16, Value) {
+    gateway.http().post_json("/servers/reload", "").await
+}
+
+/// First use B1: reload said "Nothing changed", and anonymous callers stayed admin.
+#[tokio::test]
+async fn a_way_of_knowing_callers_takes_effect_at_once() {
+    let servers = [("good", hostile(&["echo"]))];
+    let home = Home::new(&servers);
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    let client = client(&gateway).await;
+    assert!(!client.call("good_ok", json!({})).await.is_error());
+
+    home.configure(json!({ "auth": { "mode": "token" } }), &servers);
+    let closed = poll(PATIENCE, || async {
+        (gateway.http().get_json("/tools").await["code"] == "auth.required").then_some(())
+    });
+    closed.await.expect("nobody is let in without a token");
+    let (status, _) = reload(&gateway).await;
+    assert_eq!(status, 401);
+    let (status, text) = client.call_text("good_ok", "{}").await;
+    assert_eq!(status, 401, "{text}");
+
+    home.configure(json!({}), &servers);
+    let open = poll(PATIENCE, || async {
+        gateway.http().get_json("/tools").await["tools"].is_array().then_some(())
+    });
+    open.await.expect("and back");
+}
+
+/// First use B1: what is fixed at the start is named.
+#[tokio::test]
+async fn what_needs_a_restart_is_said() {
+    let servers = [("good", hostile(&["echo"]))];
+    let home = Home::new(&servers);
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    home.configure(json!({ "naming": { "style": "tool" }, "allowed_hosts": ["x.example"] }), &servers);
+    let (status, report) = reload(&gateway).await;
+    assert_eq!(status, 200, "{report}");
+    assert_eq!(report["restart_needed"], json!(["naming", "allowed_hosts"]), "{report}");
+    let output = run(&home, &["reload"], None);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("Restart needed: naming, allowed_hosts"), "{told}");
+    assert!(!told.contains("Nothing changed"), "{told}");
+    assert!(gateway.log().contains("restart needed"), "{}", gateway.log());
+    let recent = gateway.http().get_json("/events/recent?types=config.error").await;
+    assert!(recent.to_string().contains("config.restart-needed"), "{recent}");
+    let output = run(&home, &["doctor"], None);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("restart needed"), "{output:?}");
+    assert_eq!(client(&gateway).await.names("tools/list", "tools").await, ["good_echo", "good_ok"]);
+}
+
+/// Audit H1: the lists hold from the next reload on.
+#[tokio::test]
+async fn a_tool_that_is_denied_later_is_gone_at_once() {
+    let servers = [("good", hostile(&["echo"]))];
+    let home = Home::new(&servers);
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    let client = client(&gateway).await;
+    let mut changes = client.listen(&[]).await;
+    home.configure(json!({ "deny_tools": ["mcp.good.ok"] }), &servers);
+    let (status, report) = reload(&gateway).await;
+    assert_eq!((status, &report["settings"]), (200, &json!(["deny_tools"])), "{report}");
+    assert_eq!(report["applied"]["restarted"], json!([]), "{report}");
+    assert_eq!(client.call("good_ok", json!({})).await.code(), Some(-32602));
+    assert_eq!(client.names("tools/list", "tools").await, ["good_echo"]);
+    changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("clients are told");
+    home.configure(json!({}), &servers);
+    let (status, _) = reload(&gateway).await;
+    assert_eq!(status, 200);
+    assert!(!client.call("good_ok", json!({})).await.is_error());
+}
+
+/// Audit, medium: unusable files removed every server and started the bundled ones.
+#[tokio::test]
+async fn an_unusable_file_keeps_the_last_good_configuration() {
+    let servers = [("good", hostile(&["echo"]))];
+    let home = Home::new(&servers);
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    let client = client(&gateway).await;
+    let entry = hostile(&["echo"]);
+    let twice = format!(r#"{{"servers": {{"a": {entry}, "b": {entry}, "a": {entry}}}}}"#);
+    for text in ["null", "", "  \n", "[]", "7", &twice] {
+        // As programs do that do not rename.
+        std::fs::write(home.config(), text).unwrap();
+        let (status, problem) = reload(&gateway).await;
+        assert!(status >= 400, "{text:?}: {problem}");
+        let listed = gateway.http().get_json("/servers").await;
+        let names: Vec<&str> = listed["servers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|server| server["name"].as_str())
+            .collect();
+        assert_eq!(names, ["good"], "{text:?}");
+        assert_eq!(client.call("good_ok", json!({})).await.text(), "ok", "{text:?}");
+    }
+    // Nothing may be meant, but then it is nothing, not the bundled servers.
+    home.configure(json!({}), &[]);
+    let (status, report) = reload(&gateway).await;
+    assert_eq!(status, 200, "{report}");
+    assert_eq!(gateway.http().get_json("/servers").await["servers"], json!([]), "{report}");
+}
+
+/// Audit, medium: a save that empties the file first and fills it later made calls fail.
+#[tokio::test]
+async fn a_save_in_two_steps_is_waited_for() {
+    let servers = [("good", hostile(&["echo"]))];
+    let home = Home::new(&servers);
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    let client = client(&gateway).await;
+    home.configure(json!({ "lint": { "min_score": 10 } }), &servers);
+    let text = std::fs::read_to_string(home.config()).unwrap();
+    std::fs::write(home.config(), "").unwrap();
+    let mut calls = 0;
+    let until = std::time::Instant::now() + std::time::Duration::from_millis(600);
+    while std::time::Instant::now() < until {
+        assert_eq!(client.call("good_ok", json!({})).await.text(), "ok");
+        calls += 1;
+    }
+    std::fs::write(home.config(), text.replace("10", "11")).unwrap();
+    let taken = poll(PATIENCE, || async {
+        assert_eq!(client.call("good_ok", json!({})).await.text(), "ok");
+        (gateway.http().get_json("/lint").await["min_score"] == 11).then_some(())
+    });
+    taken.await.expect("what was saved is taken up");
+    assert!(calls > 0 && !gateway.log().contains("the last good one stays"), "{}", gateway.log());
+}
+
+/// Audit: a name that is used again must not show what the old server of that name offered.
+#[tokio::test]
+async fn a_name_that_is_used_again_shows_no_old_tools() {
+    let old = Upstream::start(Era::Modern).await;
+    let home = Home::new(&[("s", old.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["s"]).await;
+    assert_eq!(client(&gateway).await.names("tools/list", "tools").await, ["s_take"]);
+    // While it runs.
+    home.configure(json!({}), &[("s", hostile(&["silent"]))]);
+    let (status, report) = reload(&gateway).await;
+    assert_eq!((status, &report["applied"]["restarted"]), (200, &json!(["s"])), "{report}");
+    assert_eq!(client(&gateway).await.names("tools/list", "tools").await, Vec::<String>::new());
+    drop(gateway);
+    // And after a start: what the first server offered is no longer kept.
+    let gateway = home.start().await;
+    assert_eq!(client(&gateway).await.names("tools/list", "tools").await, Vec::<String>::new());
+    drop(gateway);
+    // The same server under other terms is known at once.
+    let mut entry = old.entry();
+    home.configure(json!({}), &[("s", entry.clone())]);
+    let gateway = home.start().await;
+    gateway.connected(&["s"]).await;
+    drop(gateway);
+    entry["timeout"] = json!(7);
+    entry["auto_connect"] = json!(false);
+    home.configure(json!({}), &[("s", entry)]);
+    let gateway = home.start().await;
+    assert_eq!(client(&gateway).await.names("tools/list", "tools").await, ["s_take"]);
+}
+
+/// First use B2: a server whose list of tools fails was "connected, 0 tools".
+#[tokio::test]
+async fn a_server_that_cannot_list_its_tools_is_in_error() {
+    let script = r#"while read -r line; do
+        id=$(printf %s "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9]*\).*/\1/p')
+        case "$line" in
+            *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}}\n' "$id";;
+            *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"the database is gone"}}\n' "$id";;
+            *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}\n' "$id";;
+        esac
+    done"#;
+    let home = Home::new(&[("broken", shell(script))]);
+    let gateway = home.start().await;
+    gateway.reaches("broken", "error").await;
+    let shown = gateway.server("broken").await;
+    assert!(
+        shown["reason"].as_str().is_some_and(|reason| reason.contains("the database is gone")),
+        "{shown}"
+    );
+}
