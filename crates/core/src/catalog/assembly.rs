@@ -101,7 +101,7 @@ pub fn assemble(ground: Ground<'_>) -> Assembly {
 fn gated(ground: &Ground<'_>) -> Parts {
     let mut given: HashMap<(&ServerName, &str), Vec<&str>> = HashMap::new();
     for manifest in ground.manifests {
-        if let Some(target) = is_wrapper(manifest) {
+        if let Some(target) = manifest.wrapped() {
             given.entry(target).or_default().push(&manifest.name);
         }
     }

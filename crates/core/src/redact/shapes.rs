@@ -111,7 +111,7 @@ pub(super) fn is_card(text: &str) -> bool {
             (_, doubled) => doubled,
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 #[cfg(test)]
