@@ -108,7 +108,7 @@ fn is_plainly_harmless(text: &str) -> bool {
 static SECRET_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let lists = [SECRET_KEYS, SECRET_STARTS, shapes::WORDS];
     let words: Vec<String> = lists.iter().copied().flatten().map(|word| regex::escape(word)).collect();
-    Regex::new(&format!("(?i-u:{}|{})", words.join("|"), shapes::USER_IN_URL)).expect("words make a pattern")
+    Regex::new(&format!("(?i-u:{})|{}", words.join("|"), shapes::USER_IN_URL)).expect("words make a pattern")
 });
 
 fn mask(value: &mut Value) {
