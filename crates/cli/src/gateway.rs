@@ -279,7 +279,7 @@ pub fn door(
         identity,
         sessions: Sessions::new(usize::try_from(settings.limits.sessions).unwrap_or(usize::MAX)),
         body_limit: usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX),
-        reading: Reading::MayStream,
+        reading: Reading::InPieces,
         keep_alive: Duration::from_secs(15),
         stop,
     })

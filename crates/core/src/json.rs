@@ -388,7 +388,7 @@ impl ObjectWriter {
     }
 }
 
-fn push_string(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     if special(text.as_bytes()).is_none() {
         // Room for what follows a key, too: one look at the buffer for all of it.
         out.reserve(text.len() + 4);

@@ -60,7 +60,28 @@ pub fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
 /// Where the first byte stands that is not itself in a string: a quote, a backslash or a control character.
 #[inline]
 pub fn special(bytes: &[u8]) -> Option<usize> {
-    first(bytes, |word| controls(word) | equals(word, b'"') | equals(word, b'\\'))
+    let marks = |word| controls(word) | equals(word, b'"') | equals(word, b'\\');
+    let (short, long) = bytes.split_at(bytes.len().min(SHORT));
+    first(short, marks).or_else(|| special_in_long(long).map(|at| SHORT + at))
+}
+
+/// The same for long texts: many bytes at once as long as there is nothing in them.
+fn special_in_long(bytes: &[u8]) -> Option<usize> {
+    let blocks = bytes.chunks(BLOCK).take_while(|block| !has_special(block)).count();
+    let from = (blocks * BLOCK).min(bytes.len());
+    let is_special = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
+    bytes[from..].iter().position(is_special).map(|at| from + at)
+}
+
+/// How many bytes of a long text are looked at in one step.
+const BLOCK: usize = 128;
+
+/// Whether a block has such a byte. Without branches, so that the compiler compares many bytes at once.
+fn has_special(block: &[u8]) -> bool {
+    let seen = block.iter().fold(0_u8, |seen, byte| {
+        seen | u8::from(*byte < b' ') | u8::from(*byte == b'"') | u8::from(*byte == b'\\')
+    });
+    seen != 0
 }
 
 #[cfg(test)]
@@ -84,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_found(text in prop::collection::vec(prop::sample::select(b"ab\"\\\x01\x1f\x20\x21\x5b\x5d\x80\xff".to_vec()), 0..40), plain in 0..120_usize) {
+        fn the_first_is_found(text in prop::collection::vec(prop::sample::select(b"ab\"\\\x01\x1f\x20\x21\x5b\x5d\x80\xff".to_vec()), 0..40), plain in 0..420_usize) {
             let text = [vec![b'a'; plain], text].concat();
             prop_assert_eq!(special(&text), text.iter().position(|b| *b < 0x20 || matches!(b, b'"' | b'\\')));
             prop_assert_eq!(quote_or_backslash(&text), text.iter().position(|b| matches!(b, b'"' | b'\\')));

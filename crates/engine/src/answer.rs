@@ -1,9 +1,11 @@
 //! What a call or an inquiry came to.
 
 use toolbooth_core::call::Warning;
+use toolbooth_core::cursor::Cursor;
 use toolbooth_core::held::{HeldCall, HeldKind};
 use toolbooth_core::json::RawJson;
-use toolbooth_upstream::ResultStream;
+use toolbooth_core::tokens::TokenKind;
+use toolbooth_wire::long::{LongMember, LongResult};
 use toolbooth_wire::{Era, RpcError};
 use uuid::Uuid;
 
@@ -18,6 +20,20 @@ pub struct ResultFacts {
     pub has_extras: bool,
 }
 
+impl ResultFacts {
+    /// The facts of a long result, which has been read already.
+    pub(crate) fn of_long(long: &LongResult) -> Self {
+        let has = |key: &str| long.member(key).is_some();
+        let is_error = long.member("isError").is_some_and(|member| member.kind == TokenKind::True);
+        let odd = |member: &LongMember| !matches!(member.kind, TokenKind::ObjectStart | TokenKind::Null);
+        Self {
+            is_error,
+            odd_structure: long.member("structuredContent").is_some_and(odd),
+            has_extras: has("resultType") || has("ttlMs") || has("cacheScope"),
+        }
+    }
+}
+
 /// The members of a result that decide what becomes of it, as they are spelled.
 pub(crate) struct ResultLook<'a> {
     kind: Option<&'a str>,
@@ -26,7 +42,21 @@ pub(crate) struct ResultLook<'a> {
     has_extras: bool,
     /// Whether its `_meta` may hold members under the gateway's own names.
     pub(crate) may_be_forged: bool,
+    /// A member that tells a question from a finished result, and stands there more than once.
+    pub(crate) asks_twice: Option<&'static str>,
 }
+
+/// Members of a result that decide what becomes of it.
+const DECISIVE: [&str; 8] = [
+    "resultType",
+    "isError",
+    "structuredContent",
+    "_meta",
+    "ttlMs",
+    "cacheScope",
+    "inputRequests",
+    "requestState",
+];
 
 /// What a result says it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,11 +72,28 @@ pub(crate) enum ResultKind {
 impl<'a> ResultLook<'a> {
     /// One look at a result. One that is no object shows nothing.
     pub(crate) fn of(result: &'a RawJson) -> Self {
-        let [kind, is_error, structured, meta, ttl, scope] =
-            result.pick(["resultType", "isError", "structuredContent", "_meta", "ttlMs", "cacheScope"]);
+        let text = result.as_str();
+        let mut found: [Option<&'a str>; DECISIVE.len()] = [None; DECISIVE.len()];
+        let (mut asks_twice, mut has_meta_twice) = (None, false);
+        Cursor::new(text, 0).each_spot(|spot| {
+            if let Some(index) = DECISIVE.iter().position(|key| *key == spot.key)
+                && found[index].replace(text.get(spot.value).unwrap_or_default()).is_some()
+            {
+                match DECISIVE[index] {
+                    "_meta" => has_meta_twice = true,
+                    key @ ("resultType" | "inputRequests" | "requestState") => asks_twice = Some(key),
+                    _ => {}
+                }
+            }
+        });
+        // What is `null` is as good as absent.
+        let [kind, is_error, structured, meta, ttl, scope, ..] =
+            found.map(|value| value.filter(|text| *text != "null"));
         let has_extras = kind.or(meta).or(ttl).or(scope).is_some() || !result.is_object();
-        let may_be_forged = meta.is_some_and(|meta| meta.contains("toolbooth") || meta.contains('\\'));
-        Self { kind, is_error, structured, has_extras, may_be_forged }
+        let signs = ["toolbooth", "subscriptionId", "\\"];
+        let is_reserved = |meta: &str| signs.iter().any(|sign| meta.contains(sign));
+        let may_be_forged = has_meta_twice || meta.is_some_and(is_reserved);
+        Self { kind, is_error, structured, has_extras, may_be_forged, asks_twice }
     }
 
     pub(crate) fn kind(&self) -> ResultKind {
@@ -85,12 +132,14 @@ pub enum Answer {
         /// What the caller should know besides; mostly nothing.
         warnings: Vec<Warning>,
     },
-    /// A long finished result, not read.
-    Stream {
-        /// The result, and the closing brace of its envelope.
-        stream: ResultStream,
-        /// The era of the server that gives it.
+    /// A long finished result that was proven plain: it has no `_meta`, and nothing in it asks for anything.
+    Long {
+        /// The result.
+        long: LongResult,
+        /// The era of the server that gave it.
         era: Era,
+        /// What was seen in it.
+        facts: ResultFacts,
     },
     /// The server wants to ask the client first.
     InputRequired {
@@ -136,6 +185,11 @@ impl Answer {
 
     /// The same answer, with warnings where it can carry them.
     pub(crate) fn warning(mut self, about: &[Warning]) -> Self {
+        if let Self::Long { long, era, facts } = &self
+            && !about.is_empty()
+        {
+            self = Self::Result { result: long.whole(), era: *era, facts: *facts, warnings: Vec::new() };
+        }
         if let Self::Result { warnings, .. } = &mut self
             && !about.is_empty()
         {

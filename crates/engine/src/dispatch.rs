@@ -1,6 +1,6 @@
 //! Stage 8, dispatch: one deadline over all attempts, rounds and providers.
 
-use crate::answer::{Answer, ResultKind, ResultLook};
+use crate::answer::{Answer, ResultFacts, ResultKind, ResultLook};
 use crate::dead_letters::Undelivered;
 use crate::engine::Engine;
 use crate::routing::{Manner, Overdue};
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use toolbooth_core::call::{Route, Sealed};
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::catalog::Tool;
+use toolbooth_core::elicitation::screened;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
 use toolbooth_core::manifest::Parallel;
@@ -172,7 +173,10 @@ impl Engine {
     ) -> Result<Answer, UpstreamError> {
         let era = connection.era;
         let result = match answer {
-            PeerAnswer::Stream(stream) => return Ok(Answer::Stream { stream, era }),
+            PeerAnswer::Long(long) => {
+                let facts = ResultFacts::of_long(&long);
+                return Ok(Answer::Long { long, era, facts });
+            }
             PeerAnswer::Whole(Err(error)) => return Ok(Answer::Error(error)),
             PeerAnswer::Whole(Ok(result)) => result,
         };
@@ -182,22 +186,43 @@ impl Engine {
         }
         let look = ResultLook::of(&result);
         let (kind, facts) = (look.kind(), look.facts());
+        // Of two equal keys the gateway would judge one, and the client might read the other.
+        if let Some(key) = look.asks_twice.filter(|_| era == Era::Modern) {
+            let what = format!("a result with `{key}` twice");
+            return Err(UpstreamError::BadAnswer { server: connection.server.clone(), what });
+        }
         // What only the gateway says of a call, a server does not say.
         let result = if look.may_be_forged { of_a_server(result.clone()) } else { result };
         match kind {
             _ if era == Era::Legacy => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
             ResultKind::Finished => Ok(Answer::Result { result, era, facts, warnings: Vec::new() }),
-            ResultKind::InputRequired => Ok(Answer::InputRequired {
-                requests: result.member("inputRequests").as_ref().map(questions_of_a_server),
-                state: result.member("requestState"),
-                server: connection.server.clone(),
-            }),
+            ResultKind::InputRequired => input_required(&result, &connection.server),
             ResultKind::Unknown(other) => Err(UpstreamError::BadAnswer {
                 server: connection.server.clone(),
                 what: format!("a result of the unknown type {other:?}"),
             }),
         }
     }
+}
+
+/// A modern server's questions, as they may be put: each names the server, and none asks for a secret in a form.
+fn input_required(result: &RawJson, server: &str) -> Result<Answer, UpstreamError> {
+    let bad = |what: String| UpstreamError::BadAnswer { server: server.to_owned(), what };
+    let [requests, state] =
+        result.pick(["inputRequests", "requestState"]).map(|part| part.map(|part| result.share(part)));
+    let requests = match requests {
+        Some(requests) => {
+            let checked = questions_of_a_server(&requests, server);
+            Some(checked.map_err(|fault| bad(format!("a question that is not passed on: {fault}")))?)
+        }
+        None => None,
+    };
+    let asks =
+        requests.as_ref().is_some_and(|requests| requests.members().is_ok_and(|asked| !asked.is_empty()));
+    if !asks && state.is_none() {
+        return Err(bad("`input_required` with neither questions nor a state".to_owned()));
+    }
+    Ok(Answer::InputRequired { requests: requests.filter(|_| asks), state, server: server.to_owned() })
 }
 
 /// The one deadline of a call, over all attempts, rounds and providers. Progress puts it off, up to the hard
@@ -295,7 +320,7 @@ pub(crate) async fn put_questions(requests: &RawJson, link: &CallLink) -> Result
 /// A legacy server serves a call only after its user has opened some address: a question to a modern client, which
 /// makes the call again when it is done. One that cannot open any is told of the error.
 pub(crate) fn address_first(error: RpcError, client: &ClientFacts, server: &ServerName) -> Answer {
-    let requests = if client.can_open_urls() { addresses(&error) } else { None };
+    let requests = if client.can_open_urls() { addresses(&error, server.as_str()) } else { None };
     match requests {
         Some(requests) => {
             Answer::InputRequired { requests: Some(requests), state: None, server: server.to_string() }
@@ -305,7 +330,7 @@ pub(crate) fn address_first(error: RpcError, client: &ClientFacts, server: &Serv
 }
 
 /// The addresses that an error names, as questions. The modern era knows no ids for them.
-fn addresses(error: &RpcError) -> Option<RawJson> {
+fn addresses(error: &RpcError, server: &str) -> Option<RawJson> {
     let listed = error.data.as_ref()?.member("elicitations")?.elements().ok()?;
     if listed.is_empty() || listed.len() > MAX_ADDRESSES {
         return None;
@@ -319,6 +344,7 @@ fn addresses(error: &RpcError) -> Option<RawJson> {
         });
         let mode = RawJson::trusted(&b"\"url\""[..]);
         let params = with_members(&params.ok()?, &[("mode", mode)]).ok()?;
+        let params = screened(server, params).ok()?;
         let mut request = ObjectWriter::default();
         request.text("method", "elicitation/create").raw("params", &params);
         requests.raw(&format!("url-{}", index + 1), &request.finish());

@@ -217,7 +217,7 @@ fn sliced(caller: &Caller) -> Sliced<'_> {
 pub(crate) fn ending_of(answer: Result<&Answer, &Problem>) -> Option<(Ending, Option<&'static str>)> {
     match answer {
         Ok(Answer::Result { facts, .. }) if facts.is_error => Some((Ending::ToolError, None)),
-        Ok(Answer::Result { .. } | Answer::Stream { .. }) => Some((Ending::Done, None)),
+        Ok(Answer::Result { .. } | Answer::Long { .. }) => Some((Ending::Done, None)),
         Ok(Answer::Error(_)) => Some((Ending::ToolError, Some("call.server-error"))),
         // It is not over.
         Ok(Answer::InputRequired { .. } | Answer::Held { .. }) => None,

@@ -61,7 +61,7 @@ impl Tally {
     pub(crate) fn count(&self, answer: &Result<Answer, Problem>, took: Duration) {
         let counter = match answer {
             Ok(Answer::Result { facts, .. }) if facts.is_error => &self.tool_errors,
-            Ok(Answer::Result { .. } | Answer::Stream { .. } | Answer::InputRequired { .. }) => &self.done,
+            Ok(Answer::Result { .. } | Answer::Long { .. } | Answer::InputRequired { .. }) => &self.done,
             Ok(Answer::Held { .. }) => &self.held,
             Ok(Answer::Error(_)) => &self.tool_errors,
             Err(problem) if problem.blame == Blame::Caller => &self.refused,

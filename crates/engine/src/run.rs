@@ -418,7 +418,8 @@ impl End {
                 let kind = if facts.is_error { OutcomeKind::ToolError } else { OutcomeKind::Done };
                 (kind, None, Some(result.clone()))
             }
-            Ok(Answer::Stream { .. } | Answer::InputRequired { .. }) => (OutcomeKind::Done, None, None),
+            Ok(Answer::Long { facts, .. }) if facts.is_error => (OutcomeKind::ToolError, None, None),
+            Ok(Answer::Long { .. } | Answer::InputRequired { .. }) => (OutcomeKind::Done, None, None),
             Ok(Answer::Held { .. }) => (OutcomeKind::Done, None, None),
             Ok(Answer::Error(error)) => {
                 (OutcomeKind::ToolError, Some(format!("rpc {}", error.code).into()), None)

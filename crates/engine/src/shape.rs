@@ -1,25 +1,27 @@
 //! Stage 9, shape: what a tool returned becomes what its caller is shown.
 //!
-//! Almost every result needs nothing: one glance at its text tells, and it goes on as it came, also when it
-//! came unread. What is looked into further is not on the way of the others.
+//! Almost every result needs nothing: one glance at its text tells, and it goes on as it came, a long one in the
+//! pieces it came in. What is looked into further is not on the way of the others.
 
-use crate::answer::{Answer, ResultFacts, ResultLook};
+use crate::answer::{Answer, ResultFacts};
 use crate::engine::Engine;
 use crate::shelf::Maker;
 use crate::terms::{Inspecting, ResultTerms, Terms};
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
 use std::sync::Arc;
 use toolbooth_core::call::{Sealed, Warning};
+use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::result::glance::{OVERLAP, glance};
 use toolbooth_core::result::inspect::annotated;
 use toolbooth_core::result::{Artifact, Glance, Inspection, Kept, Rules, echo};
-use toolbooth_upstream::{CallLink, ResultStream, UpstreamError};
+use toolbooth_upstream::CallLink;
 use toolbooth_wire::Era;
-use toolbooth_wire::meta::of_a_server;
 use uuid::Uuid;
+
+/// The longest structured content that is held against its schema.
+const MAX_CHECKED: usize = 32 << 10;
 
 /// A finished result on its way through the stage.
 struct Finished {
@@ -51,14 +53,15 @@ impl Engine {
             return Ok(answer);
         }
         let budget = terms.results.budget.map_or(usize::MAX, |budget| budget.bytes);
-        let finished = match answer {
+        let brought = link.take_artifacts();
+        let mut finished = match answer {
             Answer::Result { result, era, facts, warnings } => Finished { result, era, facts, warnings },
-            Answer::Stream { stream, era } => {
-                drop(terms);
-                match Box::pin(held_back(stream, era, budget, looking)).await? {
-                    Came::Plain(stream) => return Ok(Answer::Stream { stream, era }),
-                    Came::Whole(finished) => finished,
+            Answer::Long { long, era, facts } => {
+                let is_short = long.length() <= budget && brought.is_empty();
+                if is_short && looking.narrow(glance_at_pieces(long.pieces())).is_plain() {
+                    return Ok(Answer::Long { long, era, facts });
                 }
+                Finished { result: long.whole(), era, facts, warnings: Vec::new() }
             }
             Answer::Error(error) => return Ok(Answer::Error(quiet(error))),
             Answer::InputRequired { requests, state, server } => {
@@ -67,8 +70,10 @@ impl Engine {
             }
             held @ Answer::Held { .. } => return Ok(held),
         };
+        if looking == Looking::All && !finished.facts.is_error {
+            finished.warnings.extend(broken_output(call.tool(), &finished.result));
+        }
         let seen = looking.narrow(glance(finished.result.as_bytes()));
-        let brought = link.take_artifacts();
         if seen.is_plain() && brought.is_empty() && finished.result.as_bytes().len() <= budget {
             return Ok(finished.answer());
         }
@@ -179,50 +184,31 @@ impl Looking {
     }
 }
 
-/// What a result that came unread turned out to be.
-enum Came {
-    /// Nothing that needs a look: it may go on as it came.
-    Plain(ResultStream),
-    /// The whole of it.
-    Whole(Finished),
+/// Says so if structured content breaks the tool's own schema. Content too long to be checked at every call, like
+/// long results that stay in pieces, is left to whoever reads it.
+fn broken_output(tool: &Tool, result: &RawJson) -> Option<Warning> {
+    let [structured] = result.pick(["structuredContent"]);
+    let structured = structured.filter(|text| text.len() <= MAX_CHECKED)?;
+    tool.output_objection(&result.share(structured)).map(|found| Warning::Output(found.to_string()))
 }
 
-/// Holds a long result back until it is known whether it may go on unread: up to its budget, and no longer.
-async fn held_back(stream: ResultStream, era: Era, budget: usize, looking: Looking) -> Result<Came, Problem> {
-    let ResultStream { length, mut body } = stream;
-    let mut held: Vec<Bytes> = Vec::new();
-    let mut total = 0;
+/// Looks at a result in pieces; words that stand across two of them are seen, too.
+fn glance_at_pieces(pieces: &[Bytes]) -> Glance {
     let mut seen = Glance::default();
-    let mut tail = BytesMut::new();
-    // One brace of the envelope comes with it.
-    let is_long = |size: usize| size > budget.saturating_add(1);
-    let known = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
-    let mut must_read = is_long(known);
-    while let Some(chunk) = body.next().await {
-        let chunk = chunk.map_err(|error| Problem::of(&error))?;
-        total += chunk.len();
-        if !must_read {
-            // Words that stand across two chunks are seen, too.
-            tail.extend_from_slice(&chunk[..chunk.len().min(OVERLAP)]);
-            seen = seen.further(&chunk).further(&tail);
-            tail.clear();
-            tail.extend_from_slice(&chunk[chunk.len().saturating_sub(OVERLAP)..]);
-            must_read = is_long(total);
+    let mut seam = BytesMut::with_capacity(2 * OVERLAP);
+    for piece in pieces {
+        seam.extend_from_slice(&piece[..piece.len().min(OVERLAP)]);
+        seen = seen.further(piece).further(&seam);
+        // A piece may be shorter than a word: what came before it still counts.
+        let tail = &piece[piece.len().saturating_sub(OVERLAP)..];
+        if piece.len() >= OVERLAP {
+            seam.clear();
+            seam.extend_from_slice(tail);
+        } else if seam.len() > OVERLAP {
+            let _ = seam.split_to(seam.len() - OVERLAP);
         }
-        held.push(chunk);
     }
-    if !must_read && looking.narrow(seen).is_plain() {
-        let body = futures_util::stream::iter(held.into_iter().map(Ok::<_, UpstreamError>));
-        return Ok(Came::Plain(ResultStream { length, body: Box::pin(body) }));
-    }
-    let mut text = BytesMut::with_capacity(total);
-    held.into_iter().for_each(|chunk| text.extend_from_slice(&chunk));
-    // The first value; the rest is the end of the envelope.
-    let result = RawJson::first_of(text).map_err(|_| unreadable())?;
-    let look = ResultLook::of(&result);
-    let facts = look.facts();
-    let result = if look.may_be_forged { of_a_server(result.clone()) } else { result };
-    Ok(Came::Whole(Finished { result, era, facts, warnings: Vec::new() }))
+    seen
 }
 
 /// A server's own error, without what it must not tell.
@@ -236,11 +222,17 @@ fn quiet(mut error: toolbooth_wire::RpcError) -> toolbooth_wire::RpcError {
     error
 }
 
-fn unreadable() -> Problem {
-    Problem {
-        code: "server.bad-answer",
-        blame: toolbooth_core::fault::Blame::Upstream,
-        message: "the server's answer is no JSON".into(),
-        hint: None,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_across_pieces_of_any_length_are_seen() {
+        let text =
+            br#"{"content":[{"type":"text","text":"xxxxxxxxxxxxxx"},{"type": "image","data":"AA=="}]}"#;
+        for size in 1..text.len() {
+            let pieces: Vec<Bytes> = text.chunks(size).map(Bytes::copy_from_slice).collect();
+            assert!(glance_at_pieces(&pieces).media, "by {size}");
+        }
     }
 }

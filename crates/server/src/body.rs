@@ -1,8 +1,10 @@
-//! What a door answers with: ready pieces, a result passed on unread, or a stream of events. And what it is asked with.
+//! What a door answers with: ready pieces or a stream of events. And what it is asked with.
 
 use crate::hearing::poll_piece;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -19,6 +21,16 @@ pub enum Ungathered {
     TooLong,
     /// It broke off.
     BrokenOff,
+}
+
+/// The coding of a request's body, if it has one: no door reads those.
+pub fn content_coding(headers: &HeaderMap) -> Option<String> {
+    let codings = headers.get_all(CONTENT_ENCODING).iter();
+    let coding = codings.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase());
+    coding
+        .into_iter()
+        .find(|coding| !matches!(coding.as_str(), "" | "identity"))
+        .map(|coding| coding.chars().take(64).collect())
 }
 
 /// The whole body of a request. Most come in one piece, which is taken as it is.
@@ -52,15 +64,8 @@ where
 pub enum Body {
     /// Pieces that are not copied together.
     Pieces(VecDeque<Bytes>),
-    /// Pieces, then a stream; its length where it is known.
-    Stream {
-        /// What comes first.
-        first: Option<Bytes>,
-        /// The rest.
-        rest: BoxStream,
-        /// How many bytes are still to come in all.
-        left: Option<u64>,
-    },
+    /// A stream of unknown length.
+    Stream(BoxStream),
     /// A body made by the REST router.
     Rest(axum::body::Body),
 }
@@ -78,7 +83,7 @@ impl Body {
 
     /// An endless or long stream.
     pub fn stream(rest: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
-        Self::Stream { first: None, rest: Box::pin(rest), left: None }
+        Self::Stream(Box::pin(rest))
     }
 }
 
@@ -95,15 +100,8 @@ impl HttpBody for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match &mut *self {
             Self::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece)))),
-            Self::Stream { first, rest, left } => {
-                let polled = match first.take() {
-                    Some(first) => Poll::Ready(Some(Ok(first))),
-                    None => rest.as_mut().poll_next(cx),
-                };
-                if let (Poll::Ready(Some(Ok(chunk))), Some(left)) = (&polled, left) {
-                    *left = left.saturating_sub(chunk.len() as u64);
-                }
-                polled.map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+            Self::Stream(rest) => {
+                rest.as_mut().poll_next(cx).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
             }
             Self::Rest(body) => Pin::new(body).poll_frame(cx).map_err(io::Error::other),
         }
@@ -112,7 +110,7 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Pieces(pieces) => pieces.is_empty(),
-            Self::Stream { .. } => false,
+            Self::Stream(_) => false,
             Self::Rest(body) => body.is_end_stream(),
         }
     }
@@ -120,8 +118,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Pieces(pieces) => SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum()),
-            Self::Stream { left: Some(left), .. } => SizeHint::with_exact(*left),
-            Self::Stream { .. } => SizeHint::default(),
+            Self::Stream(_) => SizeHint::default(),
             Self::Rest(body) => body.size_hint(),
         }
     }

@@ -66,6 +66,8 @@ mod known;
 mod ledger;
 #[path = "gateway/limits.rs"]
 mod limits;
+#[path = "gateway/long_results.rs"]
+mod long_results;
 #[path = "gateway/lossless.rs"]
 mod lossless;
 #[path = "gateway/manifests.rs"]
@@ -114,6 +116,8 @@ mod spoofing;
 mod stats;
 #[path = "gateway/stdio.rs"]
 mod stdio;
+#[path = "gateway/strictness.rs"]
+mod strictness;
 #[path = "gateway/surface.rs"]
 mod surface;
 #[path = "gateway/waiting.rs"]

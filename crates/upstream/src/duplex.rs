@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::METHOD_NOT_FOUND;
 use toolbooth_wire::envelope::{write_error, write_notification, write_result};
-use toolbooth_wire::meta::{SUBSCRIPTION_ID, of_a_server};
+use toolbooth_wire::meta::SUBSCRIPTION_ID;
 use toolbooth_wire::{Era, Id, Message, Notification, Request, Revision, RpcError};
 
 /// How many messages wait to be written before a server counts as busy.
@@ -225,7 +225,7 @@ impl DuplexPeer {
         let answer = match (method.as_str(), link, &self.roots) {
             ("ping", _, _) => Answering::Ready(Ok(RawJson::empty_object())),
             ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
-                Answering::Asked(link.question(&method, params.map(of_a_server)))
+                Answering::Asked(link.question_of(&self.server, &method, params))
             }
             ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
             _ => {

@@ -183,7 +183,7 @@ async fn first_word(
     match tokio::time::timeout(patience, peer.request(outbound, &CallLink::silent())).await {
         Err(_) => Err(Refusal::Silence),
         Ok(Ok(PeerAnswer::Whole(outcome))) => Ok(outcome),
-        Ok(Ok(PeerAnswer::Stream(_))) => Err(Refusal::Other("a stream for an answer".into())),
+        Ok(Ok(PeerAnswer::Long(long))) => Ok(Ok(long.whole())),
         Ok(Err(error)) => Err(match error {
             UpstreamError::BadAnswer { what, .. } => Refusal::Other(what),
             UpstreamError::SessionExpired { .. } => Refusal::Other("HTTP 404".into()),

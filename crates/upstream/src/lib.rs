@@ -34,7 +34,7 @@ pub use boxed::boxed;
 pub use connection::Connection;
 pub use error::{Remedy, UpstreamError};
 pub use link::{CallLink, LinkEvent, LinkEvents, Question};
-pub use peer::{Notice, PeerAnswer, ResultStream};
+pub use peer::{Notice, PeerAnswer};
 pub use seat::Seat;
 pub use state::{ServerState, StateReport};
 pub use supervisor::{Context, ServerEvent, Start, Supervised};

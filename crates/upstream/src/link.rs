@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use tokio::sync::oneshot;
+use toolbooth_core::elicitation::screened;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::result::{Artifact, echo, update};
 use toolbooth_wire::RpcError;
-use toolbooth_wire::codes::{INTERNAL_ERROR, METHOD_NOT_FOUND};
+use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND};
+use toolbooth_wire::meta::of_a_server;
 
 /// How many events wait for a slow client before progress is dropped.
 const BACKLOG: usize = 64;
@@ -266,6 +268,24 @@ impl CallLink {
             Ok(()) => Asked { answer: Pending::Client(answer), _open: open },
             Err(_) => {
                 let error = RpcError::new(METHOD_NOT_FOUND, format!("nobody is there to answer {method}"));
+                Asked { answer: Pending::Refused(error), _open: open }
+            }
+        }
+    }
+
+    /// The same for a question that a server wrote: nothing in it passes for the gateway's own, it says whose it is, and
+    /// a form that asks for a secret is refused.
+    pub fn question_of(&self, server: &str, method: &str, params: Option<RawJson>) -> Asked {
+        let params = params.map(of_a_server);
+        if method != "elicitation/create" {
+            return self.question(method, params);
+        }
+        match screened(server, params.unwrap_or_else(RawJson::empty_object)) {
+            Ok(params) => self.question(method, Some(params)),
+            Err(fault) => {
+                tracing::warn!(server.name = server, "a question of server `{server}` was refused: {fault}");
+                let error = RpcError::new(INVALID_PARAMS, format!("refused: {fault}"));
+                let open = OpenQuestion::new(self.shared.clone());
                 Asked { answer: Pending::Refused(error), _open: open }
             }
         }

@@ -5,11 +5,10 @@ use crate::link::CallLink;
 use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::Stream;
 use std::fmt;
-use std::pin::Pin;
 use tokio::sync::mpsc;
 use toolbooth_core::json::RawJson;
+use toolbooth_wire::long::LongResult;
 use toolbooth_wire::{Era, Revision, RpcError};
 
 /// A request on its way to a server.
@@ -25,19 +24,19 @@ pub struct Outbound {
     pub name: Option<HeaderValue>,
     /// Mirrored arguments and forwarded headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Whether a long result may be passed on unread.
+    /// Whether a long result may stay in pieces.
     pub reading: Reading,
     /// Whether the server may ask this call's client something.
     pub asking: Asking,
 }
 
-/// Whether a result is gathered before it is passed on.
+/// Whether a result is copied into one text. All of it is always read before any of it is passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// Always gathered.
+    /// Always.
     Whole,
-    /// A long result may be streamed.
-    MayStream,
+    /// Not if it is long and plain: then it may stay in the pieces it came in.
+    InPieces,
 }
 
 /// Whether questions of the server go to this call's client.
@@ -52,34 +51,12 @@ pub enum Asking {
 }
 
 /// An answer.
+#[derive(Debug)]
 pub enum PeerAnswer {
     /// The result or the server's error.
     Whole(Result<RawJson, RpcError>),
-    /// A long, finished result that has not been read.
-    Stream(ResultStream),
-}
-
-/// A result passed on as it comes. The bytes are the result and the envelope's closing brace.
-pub struct ResultStream {
-    /// How many bytes will come, when the server said.
-    pub length: Option<u64>,
-    /// The bytes.
-    pub body: Pin<Box<dyn Stream<Item = Result<Bytes, UpstreamError>> + Send>>,
-}
-
-impl fmt::Debug for ResultStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResultStream").field("length", &self.length).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for PeerAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(outcome) => f.debug_tuple("Whole").field(outcome).finish(),
-            Self::Stream(stream) => f.debug_tuple("Stream").field(stream).finish(),
-        }
-    }
+    /// A long, finished result that was proven plain to its last byte.
+    Long(LongResult),
 }
 
 /// Something a server said that belongs to no call.

@@ -16,14 +16,20 @@ use toolbooth_core::json::{RawJson, write_string};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Id(RawJson);
 
+/// The longest id, quotes included.
+const MAX_ID_BYTES: usize = 256;
+
 impl Id {
     /// An id made from a number.
     pub fn number(number: u64) -> Self {
         Self(RawJson::trusted(number.to_string()))
     }
 
-    /// Reads an id: `None` unless it is a string or an integer.
+    /// Reads an id: `None` unless it is a string or an integer, and not too long: it is kept and sent back as it came.
     pub fn from_raw(raw: &RawJson) -> Option<Self> {
+        if raw.as_bytes().len() > MAX_ID_BYTES {
+            return None;
+        }
         let first = *raw.as_bytes().first()?;
         let integer = |text: &[u8]| text.iter().all(|b| b.is_ascii_digit() || *b == b'-');
         (first == b'"' || integer(raw.as_bytes())).then(|| Self(raw.clone()))
@@ -185,7 +191,7 @@ impl Message {
                     None => Ok(Self::Notification(Notification { method, params })),
                     Some(raw_id) => match Id::from_raw(raw_id) {
                         Some(id) => Ok(Self::Request(Request { id, method, params })),
-                        None => Err(invalid("`id` must be a string or an integer")),
+                        None => Err(invalid("`id` must be a string or an integer of at most 256 bytes")),
                     },
                 }
             }
@@ -349,6 +355,9 @@ mod tests {
 
     #[test]
     fn wrong_messages_get_the_exact_code() {
+        let long_id = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"x"}}"#, "i".repeat(MAX_ID_BYTES - 1));
+        let fits = long_id.replacen('i', "", 2).replacen("d", "id", 1);
+        assert!(matches!(parse(&fits), Ok(Message::Request(_))), "{fits}");
         let cases = [
             ("", PARSE_ERROR),
             ("{", PARSE_ERROR),
@@ -360,6 +369,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#, INVALID_REQUEST),
+            (&long_id, INVALID_REQUEST), // audit: a 1 MB id is echoed
             (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","method":"y"}"#, INVALID_REQUEST),

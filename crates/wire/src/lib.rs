@@ -8,14 +8,13 @@
 pub mod codes;
 pub mod envelope;
 pub mod era;
-pub mod head;
+pub mod long;
 pub mod meta;
 pub mod mirror;
 mod outline;
 pub mod sse;
 pub mod state;
 pub mod strict;
-pub mod undress;
 
 pub use codes::RpcError;
 pub use envelope::{Id, Message, Notification, Request, Response};

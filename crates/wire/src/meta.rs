@@ -4,6 +4,7 @@ use crate::codes::{INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION};
 use crate::era::{Era, Revision};
 use std::borrow::Cow;
 use toolbooth_core::cursor::{Cursor, Kind};
+use toolbooth_core::elicitation::{FormFault, screened};
 use toolbooth_core::json::{Edit, Member, ObjectWriter, RawJson, edit_object};
 
 /// The protocol version of a request.
@@ -209,30 +210,64 @@ pub fn of_a_server(params: RawJson) -> RawJson {
     if memchr::memmem::find(text, b"_meta").is_none() && memchr::memchr(b'\\', text).is_none() {
         return params;
     }
-    let goes = |key: &str| is_ours(key) && key != INPUT_KEY;
-    let members = params.member("_meta").and_then(|meta| meta.members().ok()).unwrap_or_default();
+    // The id of a subscription is between the two who made it.
+    let goes = |key: &str| (is_ours(key) && key != INPUT_KEY) || key == SUBSCRIPTION_ID;
+    let mut count = 0;
+    let mut is_clean = true;
+    Cursor::new(params.as_str(), 0).each_spot(|spot| {
+        if spot.key == "_meta" {
+            count += 1;
+            Cursor::new(params.as_str(), spot.value.start).each_spot(|inner| is_clean &= !goes(&inner.key));
+        }
+    });
     // Not a byte is touched where nothing goes.
-    if !members.iter().any(|member| goes(&member.key)) {
+    if is_clean && count < 2 {
         return params;
     }
     let plain = |meta: &RawJson| edit_object(meta, |key, _| if goes(key) { Edit::Drop } else { Edit::Keep });
+    let mut left = count;
     let edited = edit_object(&params, |key, value| match key {
-        "_meta" => plain(&params.share(value)).map_or(Edit::Keep, Edit::Replace),
+        "_meta" => {
+            left -= 1;
+            // Of several the last one counts, as JSON readers take it; no client shall read another.
+            match plain(&params.share(value)) {
+                _ if left > 0 => Edit::Drop,
+                Ok(meta) => Edit::Replace(meta),
+                Err(_) => Edit::Keep,
+            }
+        }
         _ => Edit::Keep,
     });
     edited.unwrap_or(params)
 }
 
-/// The questions in a modern server's answer, likewise.
-pub fn questions_of_a_server(requests: &RawJson) -> RawJson {
-    let one = |request: &RawJson| {
+/// The questions in a modern server's answer, likewise: each as `elicitation` lets it pass.
+pub fn questions_of_a_server(requests: &RawJson, server: &str) -> Result<RawJson, FormFault> {
+    let mut fault = None;
+    let mut one = |request: &RawJson| {
+        let method = request.member("method");
+        let is_form =
+            method.as_ref().and_then(RawJson::string).is_some_and(|method| method == "elicitation/create");
         edit_object(request, |key, value| match key {
-            "params" => Edit::Replace(of_a_server(request.share(value))),
+            "params" => {
+                let params = of_a_server(request.share(value));
+                match if is_form { screened(server, params) } else { Ok(params) } {
+                    Ok(params) => Edit::Replace(params),
+                    Err(found) => {
+                        fault = Some(found);
+                        Edit::Drop
+                    }
+                }
+            }
             _ => Edit::Keep,
         })
     };
-    edit_object(requests, |_, request| one(&requests.share(request)).map_or(Edit::Keep, Edit::Replace))
-        .unwrap_or_else(|_| requests.clone())
+    let edited =
+        edit_object(requests, |_, request| one(&requests.share(request)).map_or(Edit::Keep, Edit::Replace));
+    match fault {
+        Some(fault) => Err(fault),
+        None => Ok(edited.unwrap_or_else(|_| requests.clone())),
+    }
 }
 
 /// A `_meta` without `io.modelcontextprotocol/*`; `None` when nothing is left.
@@ -275,12 +310,15 @@ mod tests {
             (r#"{"_meta":{"toolbooth/inputKey":"name"}}"#, r#"{"_meta":{"toolbooth/inputKey":"name"}}"#),
             (r#"{"\u005fmeta":{"TOOLBOOTH/held":1}}"#, r#"{"\u005fmeta":{}}"#),
             (r#"{"message":"toolbooth/held"}"#, r#"{"message":"toolbooth/held"}"#),
+            (r#"{"_meta":{"toolbooth/held":1},"x":1,"_meta":{"y":1}}"#, r#"{"x":1,"_meta":{"y":1}}"#),
+            (r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7,"y":1}}"#, r#"{"_meta":{"y":1}}"#),
         ];
         for (given, expected) in cases {
             let found: serde_json::Value = of_a_server(json(given)).read().expect("JSON");
             assert_eq!(found, json(expected).read::<serde_json::Value>().expect("JSON"), "{given}");
             let asked =
-                questions_of_a_server(&json(&format!(r#"{{"q":{{"method":"m","params":{given}}}}}"#)));
+                questions_of_a_server(&json(&format!(r#"{{"q":{{"method":"m","params":{given}}}}}"#)), "s");
+            let asked = asked.expect("questions");
             assert_eq!(
                 asked.at(&["q", "params"]).expect("params").read::<serde_json::Value>().expect("JSON"),
                 found

@@ -4,8 +4,8 @@
 //! that knows everything (`envelope`) says what it is, or what is wrong with it. So nothing is refused here, and
 //! what has an outline is JSON to the letter.
 
-use std::ops::Range;
-use toolbooth_core::scan::special;
+use std::ops::{ControlFlow, Range};
+use toolbooth_core::tokens::{Token, TokenKind, Tokenizer};
 
 /// Where the members of a message stand.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -28,68 +28,108 @@ impl Outline {
         Self::read(text.as_bytes(), &mut Distinct { open: [0; _], depth: 0, keys: [(0, 0); _], count: 0 })
     }
 
-    fn read(bytes: &[u8], keys: &mut impl Keys) -> Option<Self> {
-        let mut outline = Self::default();
-        let mut is_ours = false;
-        let mut at = space(bytes, 0);
-        if *bytes.get(at)? != b'{' {
-            return None;
+    fn read<K: Keys>(bytes: &[u8], keys: &mut K) -> Option<Self> {
+        let mut drawing = Drawing { outline: Self::default(), is_ours: false, field: Field::Other, from: 0 };
+        let read =
+            Tokenizer::read_all(bytes, K::MAX_DEPTH, |token| match drawing.take(&token, bytes, keys) {
+                Some(()) => ControlFlow::Continue(()),
+                None => ControlFlow::Break(()),
+            });
+        read.ok().filter(|()| drawing.is_ours)?;
+        Some(drawing.outline)
+    }
+}
+
+/// An outline while it is drawn.
+struct Drawing {
+    outline: Outline,
+    is_ours: bool,
+    /// Which member of the message comes, and where its value starts.
+    field: Field,
+    from: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Version,
+    Id,
+    Method,
+    Params,
+    Result,
+    Other,
+}
+
+impl Drawing {
+    /// Takes a token; nothing, where it is out of the ordinary.
+    fn take(&mut self, token: &Token<'_>, bytes: &[u8], keys: &mut impl Keys) -> Option<()> {
+        match token.kind {
+            TokenKind::ObjectStart => keys.open(),
+            TokenKind::ObjectEnd => keys.close(),
+            TokenKind::Key => keys.add(bytes, token)?,
+            _ => {}
         }
-        keys.open();
-        at = space(bytes, at + 1);
-        loop {
-            let key = plain(bytes, at)?;
-            keys.add(bytes, key.clone())?;
-            at = space(bytes, key.end + 1);
-            if *bytes.get(at)? != b':' {
-                return None;
+        match (token.depth, token.kind) {
+            (0, TokenKind::ObjectStart | TokenKind::ObjectEnd) => Some(()),
+            (0, _) => None,
+            (1, TokenKind::Key) => self.key(bytes, token),
+            (1, TokenKind::ObjectStart | TokenKind::ArrayStart) => {
+                self.from = token.range.start;
+                Some(())
             }
-            let from = space(bytes, at + 1);
-            at = value(bytes, from, keys)?;
-            let slot = match &bytes[key] {
-                b"jsonrpc" => {
-                    if is_ours || &bytes[from..at] != b"\"2.0\"" {
-                        return None;
-                    }
-                    is_ours = true;
-                    None
-                }
-                b"id" => Some((&mut outline.id, from..at)),
-                b"method" => {
-                    Some((&mut outline.method, plain(bytes, from).filter(|text| text.end + 1 == at)?))
-                }
-                b"params" => Some((&mut outline.params, from..at)),
-                b"result" => Some((&mut outline.result, from..at)),
-                // An error has members of its own, and is seldom.
-                b"error" => return None,
-                _ => None,
-            };
-            if let Some((slot, range)) = slot
-                && slot.replace(range).is_some()
-            {
-                return None;
+            (1, TokenKind::ObjectEnd | TokenKind::ArrayEnd) => {
+                self.value(bytes, token, self.from..token.range.end)
             }
-            at = space(bytes, at);
-            match *bytes.get(at)? {
-                b',' => at = space(bytes, at + 1),
-                b'}' => break,
-                _ => return None,
-            }
+            (1, _) => self.value(bytes, token, token.range.clone()),
+            _ => Some(()),
         }
-        (is_ours && space(bytes, at + 1) == bytes.len()).then_some(outline)
+    }
+
+    fn key(&mut self, bytes: &[u8], token: &Token<'_>) -> Option<()> {
+        self.field = match &bytes[token.range.clone()] {
+            _ if token.escaped => return None,
+            b"\"jsonrpc\"" => Field::Version,
+            b"\"id\"" => Field::Id,
+            b"\"method\"" => Field::Method,
+            b"\"params\"" => Field::Params,
+            b"\"result\"" => Field::Result,
+            // An error has members of its own, and is seldom.
+            b"\"error\"" => return None,
+            _ => Field::Other,
+        };
+        Some(())
+    }
+
+    /// The value of a member ends with this token.
+    fn value(&mut self, bytes: &[u8], token: &Token<'_>, place: Range<usize>) -> Option<()> {
+        let (slot, place) = match self.field {
+            Field::Version => {
+                let is_known = !self.is_ours && &bytes[place] == b"\"2.0\"";
+                self.is_ours = true;
+                return is_known.then_some(());
+            }
+            Field::Id => (&mut self.outline.id, place),
+            Field::Method if token.kind == TokenKind::Text && !token.escaped => {
+                (&mut self.outline.method, place.start + 1..place.end - 1)
+            }
+            Field::Method => return None,
+            Field::Params => (&mut self.outline.params, place),
+            Field::Result => (&mut self.outline.result, place),
+            Field::Other => return Some(()),
+        };
+        slot.replace(place).is_none().then_some(())
     }
 }
 
 /// What is asked of the keys of objects, and of how deep values nest.
 trait Keys {
-    /// How deep values may nest below the message; deeper ones are out of the ordinary.
-    const MAX_DEPTH: u32;
+    /// How deep values may nest, the message included; deeper ones are out of the ordinary.
+    const MAX_DEPTH: usize;
 
     /// An object opens.
     fn open(&mut self);
 
     /// The innermost object has this key; nothing, where that is out of the ordinary.
-    fn add(&mut self, bytes: &[u8], key: Range<usize>) -> Option<()>;
+    fn add(&mut self, bytes: &[u8], key: &Token<'_>) -> Option<()>;
 
     /// The innermost object closes.
     fn close(&mut self);
@@ -99,11 +139,11 @@ trait Keys {
 struct Any;
 
 impl Keys for Any {
-    const MAX_DEPTH: u32 = 100;
+    const MAX_DEPTH: usize = 101;
 
     fn open(&mut self) {}
 
-    fn add(&mut self, _: &[u8], _: Range<usize>) -> Option<()> {
+    fn add(&mut self, _: &[u8], _: &Token<'_>) -> Option<()> {
         Some(())
     }
 
@@ -121,8 +161,7 @@ struct Distinct {
 }
 
 impl Keys for Distinct {
-    // The message itself is one of them.
-    const MAX_DEPTH: u32 = crate::strict::MAX_DEPTH as u32 - 1;
+    const MAX_DEPTH: usize = crate::strict::MAX_DEPTH;
 
     fn open(&mut self) {
         // There are fewer keys than a byte can count.
@@ -130,14 +169,15 @@ impl Keys for Distinct {
         self.depth += 1;
     }
 
-    fn add(&mut self, bytes: &[u8], key: Range<usize>) -> Option<()> {
-        let text = &bytes[key.clone()];
+    fn add(&mut self, bytes: &[u8], key: &Token<'_>) -> Option<()> {
+        let text = &bytes[key.range.clone()];
         let before = &self.keys[self.open[self.depth - 1].into()..self.count];
         let is_known = |(start, end): &(u32, u32)| bytes[*start as usize..*end as usize] == *text;
-        if before.iter().any(is_known) || text.contains(&b'\\') {
+        if key.escaped || before.iter().any(is_known) {
             return None;
         }
-        *self.keys.get_mut(self.count)? = (u32::try_from(key.start).ok()?, u32::try_from(key.end).ok()?);
+        let Range { start, end } = key.range;
+        *self.keys.get_mut(self.count)? = (u32::try_from(start).ok()?, u32::try_from(end).ok()?);
         self.count += 1;
         Some(())
     }
@@ -146,148 +186,6 @@ impl Keys for Distinct {
         self.depth -= 1;
         self.count = self.open[self.depth].into();
     }
-}
-
-/// A string without escapes at this place: what stands between its quotes.
-fn plain(bytes: &[u8], at: usize) -> Option<Range<usize>> {
-    if *bytes.get(at)? != b'"' {
-        return None;
-    }
-    let end = at + 1 + special(&bytes[at + 1..])?;
-    (bytes[end] == b'"').then_some(at + 1..end)
-}
-
-/// Passes over the value that starts here; where it ends.
-fn value<K: Keys>(bytes: &[u8], mut at: usize, keys: &mut K) -> Option<usize> {
-    // One bit for each value that is open: set for objects.
-    let (mut open, mut depth) = (0_u128, 0_u32);
-    'values: loop {
-        at = space(bytes, at);
-        match *bytes.get(at)? {
-            b'"' => at = string(bytes, at + 1)?,
-            byte @ (b'{' | b'[') => {
-                depth += 1;
-                if depth > K::MAX_DEPTH {
-                    return None;
-                }
-                open = (open << 1) | u128::from(byte == b'{');
-                at = space(bytes, at + 1);
-                // `}` and `]` stand two places behind what they close.
-                if *bytes.get(at)? != byte + 2 {
-                    if byte == b'{' {
-                        keys.open();
-                        at = key(bytes, at, keys)?;
-                    }
-                    continue;
-                }
-                at += 1;
-                depth -= 1;
-                open >>= 1;
-            }
-            b't' => at = word(bytes, at, b"true")?,
-            b'f' => at = word(bytes, at, b"false")?,
-            b'n' => at = word(bytes, at, b"null")?,
-            _ => at = number(bytes, at)?,
-        }
-        while depth > 0 {
-            at = space(bytes, at);
-            match (*bytes.get(at)?, open & 1) {
-                (b',', 0) => {
-                    at += 1;
-                    continue 'values;
-                }
-                (b',', _) => {
-                    at = key(bytes, space(bytes, at + 1), keys)?;
-                    continue 'values;
-                }
-                (b'}', 1) => {
-                    keys.close();
-                    at += 1;
-                }
-                (b']', 0) => at += 1,
-                _ => return None,
-            }
-            depth -= 1;
-            open >>= 1;
-        }
-        return Some(at);
-    }
-}
-
-/// Passes over a key and its colon.
-fn key(bytes: &[u8], at: usize, keys: &mut impl Keys) -> Option<usize> {
-    if *bytes.get(at)? != b'"' {
-        return None;
-    }
-    let end = string(bytes, at + 1)?;
-    keys.add(bytes, at + 1..end - 1)?;
-    let at = space(bytes, end);
-    (*bytes.get(at)? == b':').then_some(at + 1)
-}
-
-/// Passes over the rest of a string, its closing quote included.
-fn string(bytes: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        at += special(&bytes[at..])?;
-        match bytes[at] {
-            b'"' => return Some(at + 1),
-            b'\\' => match *bytes.get(at + 1)? {
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => at += 2,
-                b'u' => {
-                    let digits = bytes.get(at + 2..at + 6)?;
-                    if !digits.iter().all(u8::is_ascii_hexdigit) {
-                        return None;
-                    }
-                    at += 6;
-                }
-                _ => return None,
-            },
-            _ => return None,
-        }
-    }
-}
-
-fn word(bytes: &[u8], at: usize, word: &[u8]) -> Option<usize> {
-    bytes[at..].starts_with(word).then_some(at + word.len())
-}
-
-fn number(bytes: &[u8], mut at: usize) -> Option<usize> {
-    let digits = |at: usize| bytes[at.min(bytes.len())..].iter().take_while(|b| b.is_ascii_digit()).count();
-    at += usize::from(bytes[at] == b'-');
-    let whole = digits(at);
-    if whole == 0 || (whole > 1 && bytes[at] == b'0') {
-        return None;
-    }
-    at += whole;
-    if bytes.get(at) == Some(&b'.') {
-        let part = digits(at + 1);
-        if part == 0 {
-            return None;
-        }
-        at += 1 + part;
-    }
-    if matches!(bytes.get(at), Some(b'e' | b'E')) {
-        at += 1;
-        at += usize::from(matches!(bytes.get(at), Some(b'+' | b'-')));
-        let power = digits(at);
-        if power == 0 {
-            return None;
-        }
-        at += power;
-    }
-    Some(at)
-}
-
-#[inline]
-fn space(bytes: &[u8], mut at: usize) -> usize {
-    // Most messages have none.
-    if bytes.get(at).is_some_and(|byte| *byte > b' ') {
-        return at;
-    }
-    while matches!(bytes.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
-        at += 1;
-    }
-    at
 }
 
 #[cfg(test)]

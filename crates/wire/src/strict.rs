@@ -1,135 +1,24 @@
-//! The strict look at what comes in through our own doors: no duplicate keys, no deep nesting.
+//! The strict look at what comes in through our own doors: no duplicate keys, no deep nesting, JSON throughout.
 //!
-//! A policy that reads one of two equal keys while a server reads the other can be walked round,
-//! so a message with duplicate keys is refused before anybody reads it. This look only finds keys and
-//! depth; that the text is JSON at all is for the reader that follows it to say.
+//! The rules are `core/tokens`'; here is what they mean to a client that breaks them.
 
 use crate::codes::{INVALID_REQUEST, PARSE_ERROR, RpcError};
-use std::borrow::Cow;
-use std::collections::HashSet;
-use toolbooth_core::scan::quote_or_backslash;
+use toolbooth_core::tokens::{StrictError, TokenError, check_strictly};
 
 /// How deep values may nest in a message from a client.
 pub const MAX_DEPTH: usize = 64;
 
-/// How many keys are compared pairwise before a set pays off.
-const FEW_KEYS: usize = 16;
-
-/// Checks a whole message: UTF-8, no duplicate keys, at most `MAX_DEPTH` deep.
+/// Checks a whole message: UTF-8, JSON, no duplicate keys, at most `MAX_DEPTH` deep.
 pub fn check(text: &[u8]) -> Result<(), RpcError> {
-    let Ok(text) = std::str::from_utf8(text) else {
-        return Err(RpcError::new(PARSE_ERROR, "Parse error: the message is not valid UTF-8"));
-    };
-    let mut scan = Scan { open: Vec::with_capacity(8), keys: Vec::with_capacity(16), many: Vec::new() };
-    scan.run(text).map_err(|why| RpcError::new(INVALID_REQUEST, format!("Invalid Request: {why}")))
-}
-
-/// An object or array that has not been closed yet.
-#[derive(Clone, Copy)]
-struct Open {
-    is_object: bool,
-    /// Where its keys start among all keys.
-    keys_from: usize,
-}
-
-struct Scan<'a> {
-    open: Vec<Open>,
-    /// The keys of all open objects, outermost first.
-    keys: Vec<Cow<'a, str>>,
-    /// Sets of keys of objects that have many, with their depth.
-    many: Vec<(usize, HashSet<Cow<'a, str>>)>,
-}
-
-impl<'a> Scan<'a> {
-    fn run(&mut self, text: &'a str) -> Result<(), String> {
-        let bytes = text.as_bytes();
-        let mut at = 0;
-        let mut key_next = false;
-        while let Some(&byte) = bytes.get(at) {
-            at += 1;
-            match byte {
-                b'{' | b'[' => {
-                    if self.open.len() >= MAX_DEPTH {
-                        return Err(format!("values nest deeper than {MAX_DEPTH}"));
-                    }
-                    self.open.push(Open { is_object: byte == b'{', keys_from: self.keys.len() });
-                    key_next = byte == b'{';
-                }
-                b'}' | b']' => {
-                    self.close();
-                    key_next = false;
-                }
-                b',' => key_next = self.open.last().is_some_and(|open| open.is_object),
-                b'"' => {
-                    // A string that never ends is the reader's to refuse.
-                    let Some(end) = string_end(bytes, at) else { return Ok(()) };
-                    if key_next {
-                        self.key(&text[at..end])?;
-                        key_next = false;
-                    }
-                    at = end + 1;
-                }
-                _ => {}
-            }
+    check_strictly(text, MAX_DEPTH).map_err(|error| match error {
+        StrictError::Token(TokenError::NotUtf8) => {
+            RpcError::new(PARSE_ERROR, "Parse error: the message is not valid UTF-8")
         }
-        Ok(())
-    }
-
-    fn close(&mut self) {
-        let depth = self.open.len();
-        if let Some(open) = self.open.pop() {
-            self.keys.truncate(open.keys_from);
+        StrictError::Token(TokenError::Syntax { .. }) => {
+            RpcError::new(PARSE_ERROR, format!("Parse error: {error}"))
         }
-        if self.many.last().is_some_and(|(of, _)| *of == depth) {
-            self.many.pop();
-        }
-    }
-
-    fn key(&mut self, spelled: &'a str) -> Result<(), String> {
-        let Some(key) = decoded(spelled) else {
-            // Readers differ in what they make of half a character, and with it in which key this is.
-            return Err("a key holds an escape that stands for no character".into());
-        };
-        let depth = self.open.len();
-        let from = self.open.last().map_or(0, |open| open.keys_from);
-        let twice = match self.many.last_mut() {
-            Some((of, set)) if *of == depth => !set.insert(key.clone()),
-            _ => self.keys[from..].contains(&key),
-        };
-        if twice {
-            return Err(format!(
-                "the key {:?} stands twice in one object",
-                key.chars().take(64).collect::<String>()
-            ));
-        }
-        if self.many.last().is_some_and(|(of, _)| *of == depth) {
-            return Ok(());
-        }
-        self.keys.push(key);
-        if self.keys.len() - from > FEW_KEYS {
-            self.many.push((depth, self.keys.drain(from..).collect()));
-        }
-        Ok(())
-    }
-}
-
-/// Where the string that starts at `from` ends: the place of its closing quote.
-fn string_end(bytes: &[u8], mut from: usize) -> Option<usize> {
-    loop {
-        let found = from + quote_or_backslash(bytes.get(from..)?)?;
-        if bytes[found] == b'"' {
-            return Some(found);
-        }
-        from = found + 2;
-    }
-}
-
-/// A key as readers see it: two spellings of one key are the same key. Nothing, where it is no text.
-fn decoded(spelled: &str) -> Option<Cow<'_, str>> {
-    if !spelled.contains('\\') {
-        return Some(Cow::Borrowed(spelled));
-    }
-    serde_json::from_str::<String>(&format!("\"{spelled}\"")).ok().map(Cow::Owned)
+        other => RpcError::new(INVALID_REQUEST, format!("Invalid Request: {other}")),
+    })
 }
 
 #[cfg(test)]

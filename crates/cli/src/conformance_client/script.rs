@@ -136,7 +136,7 @@ fn report(method: &str, name: &str, answer: &Answer) {
     match answer {
         Answer::Error(error) => tracing::info!("{method} `{name}`: error {}: {}", error.code, error.message),
         Answer::Result { result, .. } => tracing::info!("{method} `{name}`: {result}"),
-        Answer::Stream { .. } | Answer::InputRequired { .. } | Answer::Held { .. } => {
+        Answer::Long { .. } | Answer::InputRequired { .. } | Answer::Held { .. } => {
             tracing::info!("{method} `{name}`: unfinished")
         }
     }

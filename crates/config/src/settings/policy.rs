@@ -87,7 +87,8 @@ pub struct Rule {
     /// Which tools it is about.
     #[serde(default)]
     pub tools: ToolMatch,
-    /// Regular expressions that arguments must match, by JSON pointer.
+    /// Regular expressions that arguments must match, by JSON pointer. They see values, not spellings: strings are
+    /// decoded, and numbers are plain decimals (`9.999e3` is `9999`).
     #[serde(default)]
     pub arguments: BTreeMap<String, String>,
     /// What it does.

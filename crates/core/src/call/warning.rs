@@ -31,6 +31,8 @@ pub enum Warning {
     MoreArtifacts(usize),
     /// What the tool wants shown is not shown, and why.
     Display(String),
+    /// The structured content is not what the tool's output schema says, and where.
+    Output(String),
     /// The result is longer than its budget and could not be kept aside, and why.
     NotKept(String),
 }
@@ -77,6 +79,9 @@ impl fmt::Display for Warning {
             Self::Artifact { name, reason } => write!(f, "artifact {name:?} was refused: {reason}"),
             Self::MoreArtifacts(count) => write!(f, "{count} more artifacts were refused"),
             Self::Display(reason) => write!(f, "the display hints were dropped: {reason}"),
+            Self::Output(place) => {
+                write!(f, "the structured content breaks the tool's output schema {place}")
+            }
             Self::NotKept(reason) => {
                 write!(f, "the result is over its budget but could not be kept aside: {reason}")
             }

@@ -341,6 +341,7 @@ pub(super) fn write_tools(
                 effect: OnceLock::new(),
                 digest: OnceLock::new(),
                 schema: OnceLock::new(),
+                output: OnceLock::new(),
                 quality: OnceLock::new(),
                 cost: OnceLock::new(),
             })

@@ -70,6 +70,7 @@ pub(super) fn lay(base: &Arc<Tool>, laying: Laying<'_>) -> Result<(Tool, Coverag
         effect: OnceLock::new(),
         digest: OnceLock::new(),
         schema: OnceLock::new(),
+        output: OnceLock::new(),
         quality: OnceLock::new(),
         cost: OnceLock::new(),
     };

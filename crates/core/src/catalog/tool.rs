@@ -6,7 +6,7 @@ use crate::effects::{self, Effect};
 use crate::json::RawJson;
 use crate::manifest::ToolTerms;
 use crate::names::ServerName;
-use crate::schema::PublicSchema;
+use crate::schema::{Objection, PublicSchema};
 use crate::server::ServerEntry;
 use crate::weigh;
 use std::sync::{Arc, OnceLock};
@@ -59,6 +59,8 @@ pub struct Tool {
     pub(super) digest: OnceLock<[u8; 32]>,
     /// The schema clients see, compiled when the tool is first called.
     pub(super) schema: OnceLock<Box<PublicSchema>>,
+    /// The schema of its structured content, if it has one, compiled when the tool first answers with some.
+    pub(super) output: OnceLock<Option<Box<PublicSchema>>>,
     /// How well it tells what it is for, worked out when somebody first asks.
     pub(super) quality: OnceLock<u8>,
     /// What its definition costs a model, counted when somebody first asks.
@@ -83,6 +85,7 @@ impl Tool {
             effect: OnceLock::new(),
             digest: OnceLock::new(),
             schema: OnceLock::new(),
+            output: OnceLock::new(),
             quality: OnceLock::new(),
             cost: OnceLock::new(),
         }
@@ -124,6 +127,15 @@ impl Tool {
     /// to nothing, so there is always one.
     pub fn public_schema(&self) -> &PublicSchema {
         self.schema.get_or_init(|| Box::new(PublicSchema::compile(&self.input_schema())))
+    }
+
+    /// Where structured content breaks what the tool says of it; nothing if it fits, or nothing is said.
+    pub fn output_objection(&self, structured: &RawJson) -> Option<Objection> {
+        let compiled = self.output.get_or_init(|| {
+            let schema = self.definition.member("outputSchema").filter(RawJson::is_object)?;
+            Some(Box::new(PublicSchema::compile(&schema)))
+        });
+        compiled.as_ref()?.objections(structured).into_iter().next()
     }
 
     /// How many tokens a model is shown of it, where its client hands on the whole definition.

@@ -99,6 +99,7 @@ pub(super) fn make(making: Making<'_>) -> Result<(Tool, Coverage), String> {
         effect: OnceLock::new(),
         digest: OnceLock::new(),
         schema: OnceLock::new(),
+        output: OnceLock::new(),
         quality: OnceLock::new(),
         cost: OnceLock::new(),
     };

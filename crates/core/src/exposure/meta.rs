@@ -2,7 +2,11 @@
 
 use crate::catalog::Tool;
 use crate::json::RawJson;
+use crate::tokens::parse_strictly;
 use serde_json::json;
+
+/// How deep arguments may nest that are written as text: as deep as a message from a client.
+const MAX_DEPTH: usize = 64;
 
 /// Finds tools by what they do.
 pub const SEARCH: &str = "mcp_tool_search";
@@ -72,9 +76,10 @@ pub fn inner_call(arguments: Option<&RawJson>) -> Option<(String, Option<RawJson
     (name != CALL).then_some((name, inner.map(unwrapped)))
 }
 
-/// Some models write the arguments as text that holds JSON.
+/// Some models write the arguments as text that holds JSON. It is read as strictly as what comes in through a door:
+/// a text with a key twice stays a text, which no tool takes for arguments.
 fn unwrapped(arguments: RawJson) -> RawJson {
-    let inside = arguments.string().and_then(|text| RawJson::parse(text.into_owned()).ok());
+    let inside = arguments.string().and_then(|text| parse_strictly(text.into_owned(), MAX_DEPTH).ok());
     inside.filter(RawJson::is_object).unwrap_or(arguments)
 }
 
@@ -89,6 +94,12 @@ mod tests {
             (r#"{"name":"a"}"#, Some(("a", None))),
             (r#"{"name":"a","arguments":"{\"x\":1}"}"#, Some(("a", Some(r#"{"x":1}"#)))),
             (r#"{"name":"a","arguments":"x"}"#, Some(("a", Some(r#""x""#)))),
+            // M1: what readers read differently is not read at all.
+            (r#"{"name":"a","arguments":"{\"x\":1,\"x\":2}"}"#, Some(("a", Some(r#""{\"x\":1,\"x\":2}""#)))),
+            (
+                r#"{"name":"a","arguments":"{\"o\":{\"x\":1,\"\\u0078\":2}}"}"#,
+                Some(("a", Some(r#""{\"o\":{\"x\":1,\"\\u0078\":2}}""#))),
+            ),
             (r#"{"name":"mcp_tool_call","arguments":{"name":"a"}}"#, None),
             (r#"{"arguments":{}}"#, None),
             (r#"{"name":7}"#, None),
@@ -99,5 +110,9 @@ mod tests {
             let found = found.as_ref().map(|(name, inner)| (&**name, inner.as_ref().map(RawJson::as_str)));
             assert_eq!(found, expected, "{given}");
         }
+        let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(100), "]".repeat(100));
+        let given = RawJson::from_value(&json!({ "name": "a", "arguments": deep }));
+        let (_, inner) = inner_call(Some(&given)).expect("a call");
+        assert!(!inner.expect("arguments").is_object(), "nor what nests too deep");
     }
 }

@@ -1,17 +1,31 @@
 //! How a result wants to be shown: hints for the console, and what of them it may follow.
 
 use crate::json::{Edit, RawJson, edit_object};
+use crate::tokens::check_strictly;
 
 /// The longest hints that are passed on.
 const MAX_BYTES: usize = 16 << 10;
+/// How deep they may nest.
+const MAX_DEPTH: usize = 16;
+/// What a page in a frame may be allowed. Not its own origin, not the window around it, and nothing yet unknown.
+const SANDBOX: [&str; 8] = [
+    "allow-downloads",
+    "allow-forms",
+    "allow-modals",
+    "allow-orientation-lock",
+    "allow-pointer-lock",
+    "allow-popups",
+    "allow-presentation",
+    "allow-scripts",
+];
 /// Members that say what is to be shown.
 pub(super) const KNOWN: [&str; 8] =
     ["open_canvas", "primary_file", "mode", "viewer_hint", "title", "type", "url", "sandbox"];
 
-/// The hints that may be followed. `renamed` gives the name under which a file was kept.
+/// The hints that may be followed. `renamed` gives the name under which a file of this result was kept.
 ///
-/// A page in a frame must be https and of a host that the operator names; a frame never gets the
-/// gateway's own origin. What may not be followed goes, and the reason comes back with the rest.
+/// A page in a frame must be https and of a host that the operator names; a frame gets only what is on a list. The
+/// file to show is one of this result. What may not be followed goes, and the reason comes back with the rest.
 pub fn checked(
     display: &RawJson,
     hosts: &[String],
@@ -20,6 +34,11 @@ pub fn checked(
     if display.as_bytes().len() > MAX_BYTES {
         return (None, Some(format!("it has more than {MAX_BYTES} bytes")));
     }
+    // Of two `url`s one would be checked, and the other might be followed.
+    if let Err(error) = check_strictly(display.as_bytes(), MAX_DEPTH) {
+        return (None, Some(error.to_string()));
+    }
+    let mut why = None;
     if let Some(url) = display.member("url") {
         let url = url.string().unwrap_or_default();
         if !is_open(&url, hosts) {
@@ -31,18 +50,21 @@ pub fn checked(
         ("sandbox", Some(words)) => {
             let kept: Vec<&str> = words
                 .split_ascii_whitespace()
-                .filter(|word| !word.eq_ignore_ascii_case("allow-same-origin"))
+                .filter(|word| SANDBOX.iter().any(|known| known.eq_ignore_ascii_case(word)))
                 .collect();
             Edit::Replace(RawJson::from_value(&kept.join(" ")))
         }
         ("sandbox", None) => Edit::Drop,
-        ("primary_file", Some(name)) => match renamed(&name) {
+        ("primary_file", name) => match name.and_then(|name| renamed(&name)) {
             Some(name) => Edit::Replace(RawJson::from_value(&name)),
-            None => Edit::Keep,
+            None => {
+                why = Some("its `primary_file` names no file of this result".to_owned());
+                Edit::Drop
+            }
         },
         _ => Edit::Keep,
     });
-    (edited.ok(), None)
+    (edited.ok(), why)
 }
 
 /// Whether a page may stand in a frame.
@@ -97,5 +119,25 @@ mod tests {
             RawJson::parse(r#"{"sandbox":"allow-scripts Allow-Same-Origin","primary_file":"a b/c.html"}"#);
         let (shown, _) = checked(&boxed.expect("JSON"), &hosts, &|_| Some("c.html".into()));
         assert_eq!(shown.expect("shown").as_str(), r#"{"sandbox":"allow-scripts","primary_file":"c.html"}"#);
+    }
+
+    /// Audit: `primary_file` and `allow-top-navigation` survive in display hints.
+    #[test]
+    fn hints_name_files_of_their_own_result_and_open_nothing_else() {
+        let hosts = ["dash.example".to_owned()];
+        let cases = [
+            (r#"{"title":"t","primary_file":"../bob/secret.pdf"}"#, r#"{"title":"t"}"#),
+            (r#"{"title":"t","primary_file":["a.txt"]}"#, r#"{"title":"t"}"#),
+            (r#"{"primary_file":"a.txt"}"#, r#"{"primary_file":"a.txt"}"#),
+            (r#"{"sandbox":"allow-top-navigation ALLOW-FORMS x"}"#, r#"{"sandbox":"ALLOW-FORMS"}"#),
+            (r#"{"sandbox":"allow-popups-to-escape-sandbox"}"#, r#"{"sandbox":""}"#),
+        ];
+        let own = |name: &str| (name == "a.txt").then(|| name.to_owned());
+        for (text, expected) in cases {
+            let (shown, _) = checked(&RawJson::parse(text).expect("JSON"), &hosts, &own);
+            assert_eq!(shown.expect("hints").as_str(), expected, "{text}");
+        }
+        let twice = r#"{"url":"https://evil.example/","url":"https://dash.example/"}"#;
+        assert!(checked(&RawJson::parse(twice).expect("JSON"), &hosts, &own).0.is_none());
     }
 }

@@ -200,7 +200,7 @@ impl Engine {
         };
         match answer {
             Ok(Answer::Result { facts, .. }) if facts.is_error => Settlement::Resolved(tried("tool_error")),
-            Ok(Answer::Result { .. } | Answer::Stream { .. }) => Settlement::Resolved(tried("done")),
+            Ok(Answer::Result { .. } | Answer::Long { .. }) => Settlement::Resolved(tried("done")),
             // It goes on, or not, as a held call: two ways to run it would be one too many.
             Ok(Answer::Held { .. }) => Settlement::Resolved(tried("call.held")),
             Ok(Answer::Error(error)) => failed("call.server-error", &error.message, None),

@@ -4,7 +4,7 @@ use super::Door;
 use super::client::Client;
 use super::follow::{Final, Step};
 use super::http::{failure, heed, json, plain, reply_pieces, session_of};
-use super::long::gathered;
+use super::long::joined;
 use super::methods::{self, Begun};
 use super::session::Session;
 use crate::body::Body;
@@ -119,9 +119,7 @@ async fn one_of_batch(door: &Arc<Door>, client: &Client, session: &Session, text
                 Step::Done(Final::Nothing) => return None,
                 Step::Done(Final::Result(result)) => return Some(write_result(&request.id, &result)),
                 Step::Done(Final::Error(error)) => return Some(write_error(Some(&request.id), &error)),
-                Step::Done(Final::Stream(stream, dress)) => {
-                    return Some(gathered(&request.id, stream, dress).await);
-                }
+                Step::Done(Final::Long(pieces)) => return Some(joined(&request.id, &pieces)),
             }
         },
     }

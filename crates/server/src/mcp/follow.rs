@@ -3,7 +3,7 @@
 use super::Door;
 use super::cancel::Cancel;
 use super::client::Client;
-use super::translate::{self, Dress, Told};
+use super::translate::{self, Told};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use toolbooth_engine::parked::{Ongoing, Parked};
 use toolbooth_engine::state::{Binding, Meaning};
 use toolbooth_engine::{Answer, ResultFacts};
 use toolbooth_upstream::connection::LOG_LEVELS;
-use toolbooth_upstream::{LinkEvent, Question, ResultStream};
+use toolbooth_upstream::{LinkEvent, Question};
 use toolbooth_wire::codes::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError};
 use toolbooth_wire::envelope::{write_notification, write_request};
 use toolbooth_wire::meta::INPUT_KEY;
@@ -42,8 +42,8 @@ pub enum Step {
 pub enum Final {
     /// With a result.
     Result(RawJson),
-    /// With a long result, not read, and what is done to it on its way.
-    Stream(ResultStream, Dress),
+    /// With a long result, as the pieces of its text.
+    Long(Vec<Bytes>),
     /// With an error.
     Error(RpcError),
     /// The client cancelled it: no answer.
@@ -223,7 +223,7 @@ impl Following {
 
     /// Tells that visits are over where nobody else does.
     fn end_visits(&mut self, outcome: &Result<Answer, Problem>) {
-        if !matches!(outcome, Ok(Answer::Result { .. } | Answer::Stream { .. })) {
+        if !matches!(outcome, Ok(Answer::Result { .. } | Answer::Long { .. })) {
             return;
         }
         for visit in self.visits.iter().filter(|visit| visit.end == VisitEnd::Gateway) {
@@ -341,7 +341,15 @@ impl Following {
                 let result = translate::result(&result, era, facts, &self.client, self.method);
                 Final::Result(translate::warned(result, &warnings))
             }
-            Ok(Answer::Stream { stream, era }) => Final::Stream(stream, translate::dress(era, &self.client)),
+            Ok(Answer::Long { long, era, facts }) => {
+                match translate::long(&long, era, &self.client, self.method) {
+                    Some(pieces) => Final::Long(pieces),
+                    None => {
+                        let result = translate::result(&long.whole(), era, facts, &self.client, self.method);
+                        Final::Result(result)
+                    }
+                }
+            }
             Ok(Answer::Held { id, text, kind }) => {
                 let result = translate::held(id, &text, kind);
                 Final::Result(translate::result(

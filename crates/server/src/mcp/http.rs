@@ -8,7 +8,7 @@ use super::long;
 use super::methods::{self, Begun, Reply};
 use super::session::Session;
 use super::translate::LIST_END;
-use crate::body::{Body, Ungathered, gather};
+use crate::body::{Body, Ungathered, content_coding, gather};
 use crate::identify::{Knock, Unidentified, carrying, in_conversation};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -87,6 +87,10 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
     if !json.is_some_and(is_json) {
         let error = RpcError::new(INVALID_REQUEST, "Invalid Request: Content-Type must be application/json");
         return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &error);
+    }
+    if let Some(coding) = content_coding(&head.headers) {
+        let why = format!("Invalid Request: a body with Content-Encoding {coding} is not read");
+        return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &RpcError::new(INVALID_REQUEST, why));
     }
     let gathered = pin!(gather(body, door.body_limit)).await;
     let text = match gathered {
@@ -222,9 +226,7 @@ async fn follow(mut following: Box<Following>, era: Era, keep_alive: std::time::
             json(StatusCode::OK, VecDeque::from([write_result(&following.id, &result)]))
         }
         Step::Done(Final::Error(error)) => failure(status_of(&error, era), Some(&following.id), &error),
-        Step::Done(Final::Stream(stream, dress)) => {
-            with_type(StatusCode::OK, "application/json", long::body(&following.id, stream, dress))
-        }
+        Step::Done(Final::Long(pieces)) => json(StatusCode::OK, long::answer(&following.id, pieces)),
         Step::Message(first) => {
             let first = futures_util::stream::once(std::future::ready(Ok(write_event(&first, None))));
             events(first.chain(steps(following, keep_alive)))
@@ -247,7 +249,7 @@ fn steps(
             Step::Done(Final::Nothing) => return None,
             Step::Done(Final::Result(result)) => write_result(&following.id, &result),
             Step::Done(Final::Error(error)) => write_error(Some(&following.id), &error),
-            Step::Done(Final::Stream(stream, dress)) => long::gathered(&following.id, stream, dress).await,
+            Step::Done(Final::Long(pieces)) => long::joined(&following.id, &pieces),
         };
         Some((Ok(write_event(&last, None)), None))
     })

@@ -10,7 +10,7 @@ use super::client::{Client, modern_facts};
 use super::follow::{Final, Step};
 use super::http::{forget, heed, open_session, reply_pieces};
 use super::listen::{Filter, Listening, Shown};
-use super::long::gathered;
+use super::long::joined;
 use super::methods::{self, Begun};
 use super::session::Session;
 use crate::identify::Knock;
@@ -271,9 +271,7 @@ impl Connection {
                         Step::Done(Final::Nothing) => break,
                         Step::Done(Final::Result(result)) => write_result(&request.id, &result),
                         Step::Done(Final::Error(error)) => write_error(Some(&request.id), &error),
-                        Step::Done(Final::Stream(stream, dress)) => {
-                            gathered(&request.id, stream, dress).await
-                        }
+                        Step::Done(Final::Long(pieces)) => joined(&request.id, &pieces),
                     };
                     self.send(one_line(last)).await;
                     break;

@@ -1,16 +1,20 @@
 //! Writing answers in the client's era.
 
 use super::client::Client;
+use bytes::Bytes;
+use std::borrow::Cow;
 use toolbooth_core::call::Warning;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::HeldKind;
 use toolbooth_core::json::{Edit, ObjectWriter, RawJson, edit_object, with_members};
+use toolbooth_core::tokens::TokenKind;
 use toolbooth_engine::ResultFacts;
 use toolbooth_upstream::connection::our_info;
 use toolbooth_wire::codes::{
     INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY, REFUSED, RESOURCE_NOT_FOUND,
     RpcError, UPSTREAM_FAILED, URL_ELICITATION_REQUIRED,
 };
+use toolbooth_wire::long::LongResult;
 use toolbooth_wire::meta::{SERVER_INFO, strip_modern};
 use toolbooth_wire::{Era, Revision};
 use uuid::Uuid;
@@ -38,7 +42,7 @@ pub const THEIR_INFO: &str = "toolbooth/serverInfo";
 /// Writes a server's result for a client.
 pub fn result(result: &RawJson, from: Era, facts: ResultFacts, client: &Client, method: &str) -> RawJson {
     match (client.era(), from) {
-        (Era::Modern, Era::Modern) => complete_modern(result, method),
+        (Era::Modern, Era::Modern) => complete_modern(&countersigned(result), method),
         (Era::Modern, Era::Legacy) => modernised(result, method),
         (Era::Legacy, Era::Modern) if facts.has_extras => {
             for_revision(&strip_modern(result), facts, client.revision, method)
@@ -105,6 +109,19 @@ fn signed(meta: &RawJson) -> RawJson {
     named.unwrap_or_else(|_| meta.clone())
 }
 
+/// A modern server's result, in which nobody but the gateway says that it is the one who answers.
+fn countersigned(result: &RawJson) -> Cow<'_, RawJson> {
+    let is_signed = result.member("_meta").is_some_and(|meta| meta.has(SERVER_INFO));
+    if !is_signed {
+        return Cow::Borrowed(result);
+    }
+    let edited = edit_object(result, |key, value| match key {
+        "_meta" => Edit::Replace(signed(&result.share(value))),
+        _ => Edit::Keep,
+    });
+    edited.map_or(Cow::Borrowed(result), Cow::Owned)
+}
+
 /// Adds what every modern result has and a modern server may have left out.
 fn complete_modern(result: &RawJson, method: &str) -> RawJson {
     let cacheable = method == "resources/read";
@@ -136,23 +153,31 @@ fn complete_modern(result: &RawJson, method: &str) -> RawJson {
     RawJson::trusted(out)
 }
 
-/// What is done to a long result that is passed on unread.
-#[derive(Debug)]
-pub enum Dress {
-    /// Nothing: client and server are of one era.
-    AsIs,
-    /// This stands in front, in place of the result's first byte, and what a legacy server must not say is blanked.
-    Front(&'static [u8]),
-    /// What only modern clients know is taken out as it goes by.
-    Without,
-}
+/// What stands in front of a long result that does not say it is finished, in place of its first byte.
+const FINISHED: &[u8] = b"{\"resultType\":\"complete\",";
 
-/// What a long result needs on its way to a client: the envelope's head is the door's.
-pub fn dress(from: Era, client: &Client) -> Dress {
+/// Writes a long result for a client, as pieces; nothing if it must be written whole.
+///
+/// It was proven plain (`wire/long.rs`): no `_meta`, no key twice, no question, and at least one member.
+pub fn long(long: &LongResult, from: Era, client: &Client, method: &str) -> Option<Vec<Bytes>> {
+    let is_cached = method == "resources/read";
+    let must_be_rewritten = client.era() == Era::Legacy && client.revision != Revision::NEWEST_LEGACY;
+    if is_cached || must_be_rewritten {
+        return None;
+    }
     match (client.era(), from) {
-        (Era::Modern, Era::Legacy) => Dress::Front(b"{\"resultType\":\"complete\","),
-        (Era::Legacy, Era::Modern) => Dress::Without,
-        _ => Dress::AsIs,
+        (Era::Legacy, Era::Legacy) => Some(long.pieces().to_vec()),
+        (Era::Legacy, Era::Modern) => Some(long.without(|member| match &*member.key {
+            "resultType" | "ttlMs" | "cacheScope" => true,
+            "structuredContent" => member.kind != TokenKind::ObjectStart,
+            _ => false,
+        })),
+        (Era::Modern, _) if long.member("resultType").is_some() => Some(long.pieces().to_vec()),
+        (Era::Modern, _) => {
+            let (first, rest) = long.pieces().split_first()?;
+            let front = [Bytes::from_static(FINISHED), first.slice(1..)];
+            Some(front.into_iter().filter(|piece| !piece.is_empty()).chain(rest.iter().cloned()).collect())
+        }
     }
 }
 

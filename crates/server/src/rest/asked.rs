@@ -1,6 +1,7 @@
 //! What REST requests hold besides their caller: bodies, queries and ids, read strictly.
 
 use super::problem::ProblemDocument;
+use crate::body::content_coding;
 use crate::identify::{MAX_SESSION, is_session};
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -72,6 +73,15 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
     type Rejection = ProblemDocument;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDocument> {
+        if let Some(coding) = content_coding(request.headers()) {
+            return Err(Problem {
+                code: "request.encoded-body",
+                blame: Blame::Caller,
+                message: format!("a body with Content-Encoding {coding} is not read"),
+                hint: Some("send it without a Content-Encoding".into()),
+            }
+            .into());
+        }
         match Bytes::from_request(request, state).await {
             Ok(body) => Ok(Self(body)),
             Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(Problem {

@@ -8,7 +8,6 @@ use crate::mcp::trace::continued;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -164,14 +163,8 @@ pub async fn call(
             hint: None,
         }
         .into()),
-        Answer::Stream { stream, .. } => {
-            let mut text = Vec::new();
-            let mut body = stream.body;
-            while let Some(chunk) = body.next().await {
-                text.extend_from_slice(&chunk.map_err(|error| Problem::of(&error))?);
-            }
-            text.pop(); // The closing brace of the envelope.
-            let result = RawJson::parse(text).map_err(|error| asked::bad_body(error.to_string(), EXAMPLE))?;
+        Answer::Long { long, .. } => {
+            let result = toolbooth_wire::meta::strip_modern(&long.whole());
             Ok(Json(CallView::of(result, Vec::new())).into_response())
         }
         Answer::InputRequired { server, .. } => Err(Problem {

@@ -66,6 +66,7 @@ impl From<Problem> for ProblemDocument {
                 _,
             ) => StatusCode::CONFLICT,
             ("file.too-large" | "request.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
+            ("request.encoded-body", _) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             ("request.bad-method", _) => StatusCode::METHOD_NOT_ALLOWED,
             ("file.too-many" | "tool.changed-again", _) => StatusCode::CONFLICT,
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,

@@ -10,6 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -37,6 +38,15 @@ pub enum Answer {
         kind: String,
         /// The body.
         body: String,
+    },
+    /// With a body in pieces of this size, and a pause after each.
+    Trickles {
+        /// The whole text.
+        text: String,
+        /// How many bytes come at once.
+        size: usize,
+        /// How long the server waits before the next of them.
+        pause: Duration,
     },
     /// With the beginning of a body of this length, and nothing more.
     Stalls {
@@ -74,6 +84,8 @@ struct State {
     tools: Mutex<Box<dyn FnMut() -> String + Send>>,
     answer: Mutex<Answer>,
     seen: Mutex<Vec<Seen>>,
+    /// How often a schema was asked for.
+    fetched: AtomicUsize,
     streams: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
     /// How long a stream takes to open.
     opens_after: Mutex<Duration>,
@@ -111,6 +123,7 @@ impl Upstream {
             tools: Mutex::new(Box::new(move || take.to_owned())),
             answer: Mutex::new(Answer::result(r#"{"content":[]}"#)),
             seen: Mutex::default(),
+            fetched: AtomicUsize::new(0),
             streams: Mutex::default(),
             opens_after: Mutex::default(),
         });
@@ -147,6 +160,11 @@ impl Upstream {
     /// The requests of a method so far, in order.
     pub fn seen(&self, method: &str) -> Vec<Seen> {
         lock(&self.state.seen).iter().filter(|seen| seen.method == method).cloned().collect()
+    }
+
+    /// How many requests there were for a schema beside its endpoint (`/schema.json`).
+    pub fn fetched(&self) -> usize {
+        self.state.fetched.load(Ordering::Relaxed)
     }
 
     /// Whether somebody hears its notices.
@@ -188,6 +206,9 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
 }
 
 async fn respond(state: &State, request: Request<Incoming>) -> Response<Body> {
+    if request.uri().path().ends_with("schema.json") {
+        state.fetched.fetch_add(1, Ordering::Relaxed);
+    }
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if let Some(challenge) = lock(&state.doorman).as_ref().and_then(|doorman| doorman(shown)) {
         let mut response = plain(StatusCode::UNAUTHORIZED);
@@ -260,6 +281,9 @@ fn answer(state: &State, method: &str, id: &Value) -> Response<Body> {
                     )
                 }
                 Answer::Raw { status, kind, body } => raw(status, &kind, body),
+                Answer::Trickles { text, size, pause } => {
+                    trickling(text.replacen(ID, &id.to_string(), 1), size, pause)
+                }
                 Answer::Stalls { text, length } => stalled(text.replacen(ID, &id.to_string(), 1), length),
             };
         }
@@ -321,6 +345,20 @@ fn event(text: &str) -> Response<Body> {
         .headers_mut()
         .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
     response
+}
+
+fn trickling(text: String, size: usize, pause: Duration) -> Response<Body> {
+    let length = text.len();
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        for piece in text.into_bytes().chunks(size) {
+            if sender.send(Bytes::copy_from_slice(piece)).is_err() {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    });
+    with_length(unfolding(receiver), length)
 }
 
 fn stalled(text: String, length: usize) -> Response<Body> {

@@ -91,7 +91,7 @@ pub async fn a_person_is_asked(cell: Cell) {
     assert_eq!(told.text(), "Hello, Ann!");
     assert_eq!(told.questions.len(), 1);
     assert_eq!(told.questions[0]["method"], "elicitation/create");
-    assert_eq!(told.questions[0]["params"]["message"], "What is your name?");
+    assert_eq!(told.questions[0]["params"]["message"], "Server `srv` asks: What is your name?");
     assert_eq!(told.questions[0]["params"]["requestedSchema"]["required"], json!(["name"]));
     cell.check_dress(told.result(), Cacheable::No);
 }

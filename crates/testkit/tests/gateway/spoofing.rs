@@ -390,7 +390,7 @@ async fn no_question_of_a_server_passes_for_the_gateways() {
     let asked = &told.result()["inputRequests"]["q"]["params"];
     assert_eq!(
         (&asked["message"], &asked["_meta"]),
-        (&json!("Approve?"), &json!({ "own": 1 })),
+        (&json!("Server `srv` asks: Approve?"), &json!({ "own": 1 })),
         "{}",
         told.answer
     );

@@ -1,22 +1,21 @@
-//! Reading an HTTP answer: one JSON message, a stream of events, or a long result passed on unread.
+//! Reading an HTTP answer: one JSON message, a long one that stays in pieces, or a stream of events.
 
 use super::head::{AnswerHead, Kind};
 use super::inbound::Inbound;
 use super::peer::HttpPeer;
-use crate::duplex::answered_id;
 use crate::error::{Sent, UpstreamError};
 use crate::link::CallLink;
-use crate::peer::{Outbound, PeerAnswer, Reading, ResultStream};
+use crate::peer::{Outbound, PeerAnswer, Reading};
 use bytes::{Bytes, BytesMut};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_wire::Message;
-use toolbooth_wire::head::{Head, look};
+use toolbooth_wire::long::{AnswerReader, LongAnswer};
 use toolbooth_wire::sse::Decoder;
+use toolbooth_wire::{Era, Message};
 
-/// Answers longer than this may be streamed; shorter ones are cheaper to gather.
-const STREAM_FROM_BYTES: u64 = 32 * 1024;
+/// Answers longer than this may stay in pieces; shorter ones are cheaper to gather.
+const LONG_FROM_BYTES: u64 = 32 * 1024;
 /// How long a long answer may stand still, when nothing else is said.
 const STALL: Duration = Duration::from_secs(30);
 /// How often a broken answer stream is taken up again.
@@ -128,37 +127,23 @@ impl Reader {
     ) -> Result<Received, UpstreamError> {
         match self.kind {
             Kind::Events => Box::pin(self.receive_events(peer, outbound, link, questions)).await,
-            Kind::Other => pin!(self.receive_json(outbound)).await,
+            Kind::Other => pin!(self.receive_json(outbound, peer.era())).await,
         }
     }
 
-    async fn receive_json(mut self, outbound: &Outbound) -> Result<Received, UpstreamError> {
+    async fn receive_json(mut self, outbound: &Outbound, era: Era) -> Result<Received, UpstreamError> {
         if self.length.is_some_and(|length| length > self.limit as u64) {
             return Err(self.too_large());
         }
-        let mut gathered = BytesMut::new();
-        if outbound.reading == Reading::MayStream
-            && self.length.is_some_and(|length| length > STREAM_FROM_BYTES)
-        {
-            // The first chunk mostly tells, and is passed on as it is.
-            let mut start = self.chunk().await?.unwrap_or_default();
-            loop {
-                match look(&start) {
-                    // Under another id it is no answer to this; the whole of it will tell.
-                    Head::Streamable { offset } if answered_id(&start[..=offset]) == Some(outbound.id) => {
-                        let stream = self.stream(start, offset);
-                        return Ok(Received::Answer(PeerAnswer::Stream(stream)));
-                    }
-                    Head::Streamable { .. } | Head::Gather => break,
-                    Head::More => {
-                        let Some(chunk) = self.chunk().await? else { break };
-                        start = Bytes::from([&start[..], &chunk[..]].concat());
-                    }
-                }
+        let is_long = self.length.is_some_and(|length| length > LONG_FROM_BYTES);
+        let text = if outbound.reading == Reading::InPieces && is_long {
+            match pin!(self.gather_pieces(AnswerReader::new(outbound.id, era))).await? {
+                LongAnswer::Plain(long) => return Ok(Received::Answer(PeerAnswer::Long(long))),
+                LongAnswer::Gathered(text) => text,
             }
-            gathered = BytesMut::from(start);
-        }
-        let text = pin!(self.gather_after(gathered)).await?;
+        } else {
+            pin!(self.gather_after(BytesMut::new())).await?
+        };
         match Message::parse(&text) {
             // An error may come without an id, when the server could not read ours.
             Ok(Message::Response(response))
@@ -172,20 +157,15 @@ impl Reader {
         }
     }
 
-    fn stream(self, start: Bytes, offset: usize) -> ResultStream {
-        let length = self.length.map(|length| length - offset as u64);
-        let first = start.slice(offset..);
-        let body = futures_util::stream::unfold((Some(first), Some(self)), |(first, reader)| async move {
-            if let Some(first) = first {
-                return Some((Ok(first), (None, reader)));
+    /// Reads a long answer to its end; its pieces are not copied together if it is plain.
+    async fn gather_pieces(&mut self, mut reader: AnswerReader) -> Result<LongAnswer, UpstreamError> {
+        while let Some(piece) = self.passed_on().await? {
+            if reader.length() + piece.len() > self.limit {
+                return Err(self.too_large());
             }
-            let mut reader = reader?;
-            match reader.passed_on().await {
-                Ok(chunk) => Some((Ok(chunk?), (None, Some(reader)))),
-                Err(error) => Some((Err(error), (None, None))),
-            }
-        });
-        ResultStream { length, body: Box::pin(body) }
+            reader.push(piece);
+        }
+        Ok(reader.finish())
     }
 
     /// The next piece of a long answer, which must not stand still for long.

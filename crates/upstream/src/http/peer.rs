@@ -198,6 +198,11 @@ impl HttpPeer {
         }
     }
 
+    /// The era that was agreed on.
+    pub(super) fn era(&self) -> Era {
+        self.agreed.load().era
+    }
+
     pub(super) fn name(&self) -> String {
         self.parts.server.to_string()
     }
@@ -283,9 +288,7 @@ impl HttpPeer {
         let answer = match (request.method.as_str(), link, &self.parts.roots) {
             ("ping", _, _) => Answering::Ready(Ok(RawJson::empty_object())),
             ("elicitation/create" | "sampling/createMessage" | "roots/list", Some(link), _) => {
-                Answering::Asked(
-                    link.question(&request.method, request.params.map(toolbooth_wire::meta::of_a_server)),
-                )
+                Answering::Asked(link.question_of(&self.parts.server, &request.method, request.params))
             }
             ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
             (method, _, _) => {

@@ -120,7 +120,7 @@ impl World {
             match Seat::take(connection).await.ask(ask, &link).await? {
                 PeerAnswer::Whole(Ok(result)) => Ok(serde_json::from_slice(result.as_bytes()).unwrap()),
                 PeerAnswer::Whole(Err(error)) => Ok(json!({"error": error.message})),
-                PeerAnswer::Stream(_) => panic!("a stream where none was asked for"),
+                PeerAnswer::Long(_) => panic!("pieces where a whole text was asked for"),
             }
         })
     }

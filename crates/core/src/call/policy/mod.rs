@@ -1,6 +1,7 @@
 //! Stage 5, judge: policies look at a draft, and the strictest verdict stands.
 
 mod approval;
+mod canonical;
 mod change;
 mod consent;
 mod plan;

@@ -1,5 +1,6 @@
 //! The operator's rules: first match wins inside a layer, the strictest across layers.
 
+use super::canonical::canonical;
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
 use crate::caller::{Caller, ClientFacts};
@@ -197,9 +198,11 @@ impl Rule {
     fn fits_arguments(&self, arguments: &RawJson) -> bool {
         self.arguments.iter().all(|(pointer, regex)| {
             let Some(value) = at_pointer(arguments, pointer) else { return false };
-            let text = value.string().map_or_else(|| value.as_str().to_owned(), |text| text.into_owned());
-            // A value too long to look at may hold what the rule is about.
-            text.len() > MAX_LOOKED_AT || regex.is_match(&text)
+            // What cannot be looked at may hold what the rule is about; it earns nobody an allowance.
+            match canonical(&value, MAX_LOOKED_AT) {
+                Some(text) => regex.is_match(&text),
+                None => self.effect != RuleEffect::Allow,
+            }
         })
     }
 }

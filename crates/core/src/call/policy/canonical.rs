@@ -1,0 +1,132 @@
+//! The form of an argument that patterns look at: one text for one value, however it was spelled.
+//!
+//! A rule about `^9999$` must not be walked round with `9999.0`, `9.999e3` or `"\\u0039999"`: servers read all of them
+//! alike. So strings are decoded, numbers are written out in plain decimals, and lists and objects lose their space.
+
+use crate::json::{RawJson, push_string};
+use crate::tokens::{DEEPEST, TokenKind, Tokenizer};
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+/// How many digits a number may have when it is written out: a few more than the largest and smallest floats have.
+const MAX_DIGITS: usize = 400;
+
+/// The text of a value for patterns; nothing if it is longer than `limit`, or cannot be written out.
+pub(super) fn canonical(value: &RawJson, limit: usize) -> Option<Cow<'_, str>> {
+    if value.as_bytes().len() > limit {
+        return None;
+    }
+    let text = match value.as_bytes().first()? {
+        b'"' => value.string()?,
+        b'{' | b'[' => Cow::Owned(compact(value.as_str())?),
+        b'-' | b'0'..=b'9' => Cow::Owned(decimal(value.as_str())?),
+        _ => Cow::Borrowed(value.as_str()),
+    };
+    (text.len() <= limit).then_some(text)
+}
+
+/// A list or object without space, its strings and numbers in one spelling each.
+fn compact(text: &str) -> Option<String> {
+    let mut out: Vec<u8> = Vec::with_capacity(text.len());
+    let mut last = 0;
+    let mut is_whole = true;
+    let read = Tokenizer::read_all(text.as_bytes(), DEEPEST, |token| {
+        let marks = &text.as_bytes()[last..token.range.start];
+        out.extend(marks.iter().filter(|byte| matches!(byte, b',' | b':')));
+        last = token.range.end;
+        let spelled = &text[token.range];
+        match token.kind {
+            TokenKind::Number => match decimal(spelled) {
+                Some(number) => out.extend_from_slice(number.as_bytes()),
+                None => is_whole = false,
+            },
+            TokenKind::Key | TokenKind::Text if token.escaped => {
+                match serde_json::from_str::<String>(spelled) {
+                    Ok(decoded) => push_string(&mut out, &decoded),
+                    Err(_) => is_whole = false,
+                }
+            }
+            _ => out.extend_from_slice(spelled.as_bytes()),
+        }
+        ControlFlow::Continue(())
+    });
+    read.ok().filter(|()| is_whole)?;
+    String::from_utf8(out).ok()
+}
+
+/// A number in plain decimals: no exponent, no zeros that say nothing, no minus before zero.
+fn decimal(spelled: &str) -> Option<String> {
+    let (minus, rest) = match spelled.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", spelled),
+    };
+    let (base, power) = match rest.split_once(['e', 'E']) {
+        Some((base, power)) => (base, power.parse::<i64>().ok()),
+        None => (rest, Some(0)),
+    };
+    let (whole, fraction) = base.split_once('.').unwrap_or((base, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_start_matches('0');
+    if significant.is_empty() {
+        return Some("0".to_owned());
+    }
+    // Where the point stands among the significant digits.
+    let zeros = digits.len() - significant.len();
+    let point = i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? + power?;
+    let significant = significant.trim_end_matches('0');
+    let count = i64::try_from(significant.len()).ok()?;
+    let longest = i64::try_from(MAX_DIGITS).ok()?;
+    if point > longest || point < -longest {
+        return None;
+    }
+    Some(match point {
+        ..=0 => format!("{minus}0.{}{significant}", "0".repeat(usize::try_from(-point).ok()?)),
+        point if point >= count => {
+            format!("{minus}{significant}{}", "0".repeat(usize::try_from(point - count).ok()?))
+        }
+        point => {
+            let (whole, fraction) = significant.split_at(usize::try_from(point).ok()?);
+            format!("{minus}{whole}.{fraction}")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_has_one_text() {
+        let cases = [
+            (&["9999", "9999.0", "9.999e3", "9.999E+3", "99990e-1", "9999.000"][..], "9999"),
+            (&["0", "-0", "0.0", "0e9", "-0.00e-7"], "0"),
+            (&["0.5", "5e-1", "0.50", "50E-2"], "0.5"),
+            (&["-1200", "-1.2e3", "-0.0012e6"], "-1200"),
+            (&["0.001", "1e-3"], "0.001"),
+            (&["1e22", "10000000000000000000000"], "10000000000000000000000"),
+            (&[r#""a\"b""#, r#""\u0061\"\u0062""#], "a\"b"),
+            (&["true"], "true"),
+            (
+                &[r#"[1, {"a" : 2.0, "b":"x"}]"#, r#"[1.0,{"\u0061":2,"b":"\u0078"}]"#],
+                r#"[1,{"a":2,"b":"x"}]"#,
+            ),
+            (&[r#"["a , b : c"]"#], r#"["a , b : c"]"#),
+        ];
+        for (spellings, expected) in cases {
+            for spelled in spellings {
+                let value = RawJson::parse((*spelled).to_owned()).expect("JSON");
+                assert_eq!(canonical(&value, 1000).as_deref(), Some(expected), "{spelled}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_out_has_none() {
+        for spelled in ["1e401", "1e-4000", "1e99999999999999999999", "[1e401]", r#"{"\ud800":1}"#] {
+            let value = RawJson::parse(spelled.to_owned()).expect("JSON");
+            assert_eq!(canonical(&value, 1000), None, "{spelled}");
+        }
+        let long = RawJson::from_value(&"x".repeat(100));
+        assert_eq!(canonical(&long, 99), None);
+    }
+}
