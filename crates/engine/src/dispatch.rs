@@ -22,7 +22,7 @@ use toolbooth_upstream::connection::{Ask, Connection, Round};
 use toolbooth_upstream::process::preview;
 use toolbooth_upstream::{CallLink, PeerAnswer, UpstreamError};
 use toolbooth_wire::codes::URL_ELICITATION_REQUIRED;
-use toolbooth_wire::meta::{of_a_server, questions_of_a_server};
+use toolbooth_wire::meta::{error_of_a_server, of_a_server, questions_of_a_server};
 use toolbooth_wire::{Era, RpcError};
 
 /// The most rounds of questions one call may take.
@@ -177,7 +177,7 @@ impl Engine {
                 let facts = ResultFacts::of_long(&long);
                 return Ok(Answer::Long { long, era, facts });
             }
-            PeerAnswer::Whole(Err(error)) => return Ok(Answer::Error(error)),
+            PeerAnswer::Whole(Err(error)) => return Ok(Answer::Error(error_of_a_server(error))),
             PeerAnswer::Whole(Ok(result)) => result,
         };
         if !result.is_object() {

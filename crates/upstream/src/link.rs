@@ -216,7 +216,7 @@ impl CallLink {
     /// Passes progress on. A client that does not keep up loses progress, never the result.
     pub fn progress(&self, params: RawJson) {
         self.shared.signs.progress.fetch_add(1, Ordering::Relaxed);
-        let params = self.updated(params);
+        let params = self.updated(of_a_server(params));
         let _ = self.shared.send(LinkEvent::Progress(clean(params)));
     }
 
@@ -253,7 +253,7 @@ impl CallLink {
 
     /// Passes a log message on, likewise.
     pub fn log(&self, params: RawJson) {
-        let _ = self.shared.send(LinkEvent::Log(clean(params)));
+        let _ = self.shared.send(LinkEvent::Log(clean(of_a_server(params))));
     }
 
     /// Puts a question to the client at once, so that questions keep their order; the answer is awaited later.
@@ -293,7 +293,7 @@ impl CallLink {
 
     /// Passes on that what a user was sent to an address for is done; whoever asked knows by the id whether it was theirs.
     pub fn elicited(&self, params: RawJson) {
-        let _ = self.shared.send(LinkEvent::Elicited(clean(params)));
+        let _ = self.shared.send(LinkEvent::Elicited(clean(of_a_server(params))));
     }
 
     /// Notes that the server has taken a subscription on.

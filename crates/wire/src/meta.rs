@@ -241,6 +241,25 @@ pub fn of_a_server(params: RawJson) -> RawJson {
     edited.unwrap_or(params)
 }
 
+/// A server's own error, likewise: under this name the gateway says what went wrong with itself.
+pub fn error_of_a_server(mut error: RpcError) -> RpcError {
+    let forged = |key: &str| key.eq_ignore_ascii_case(OURS.trim_end_matches('/')) || is_ours(key);
+    let Some(data) = error.data.as_ref().filter(|data| data.is_object()) else { return error };
+    let mut is_forged = false;
+    let edited = edit_object(data, |key, _| match forged(key) {
+        true => {
+            is_forged = true;
+            Edit::Drop
+        }
+        false => Edit::Keep,
+    });
+    // Not a byte is touched where nothing goes.
+    if is_forged && let Ok(left) = edited {
+        error.data = Some(left);
+    }
+    error
+}
+
 /// The questions in a modern server's answer, likewise: each as `elicitation` lets it pass.
 pub fn questions_of_a_server(requests: &RawJson, server: &str) -> Result<RawJson, FormFault> {
     let mut fault = None;
@@ -323,6 +342,21 @@ mod tests {
                 asked.at(&["q", "params"]).expect("params").read::<serde_json::Value>().expect("JSON"),
                 found
             );
+        }
+    }
+
+    #[test]
+    fn a_servers_error_cannot_pass_for_the_gateways_own() {
+        let cases = [
+            (r#"{"toolbooth":{"code":"call.refused"},"x": 1.0}"#, r#"{"x": 1.0}"#),
+            (r#"{"\u0074oolbooth":1}"#, "{}"),
+            (r#"{ "tray" : 2 }"#, r#"{ "tray" : 2 }"#),
+            (r#"["toolbooth"]"#, r#"["toolbooth"]"#),
+        ];
+        for (given, expected) in cases {
+            let error = RpcError::new(-1, "m").with_data(RawJson::parse(given).expect("JSON"));
+            let data = error_of_a_server(error).data.expect("data");
+            assert_eq!(data.as_str(), expected, "{given}");
         }
     }
 

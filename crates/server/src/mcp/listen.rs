@@ -17,7 +17,7 @@ use toolbooth_core::permission::{Permission, on_server};
 use toolbooth_engine::Change;
 use toolbooth_wire::codes::INVALID_PARAMS;
 use toolbooth_wire::envelope::write_notification;
-use toolbooth_wire::meta::{SUBSCRIPTION_ID, strip_modern};
+use toolbooth_wire::meta::{SUBSCRIPTION_ID, of_a_server, strip_modern};
 use toolbooth_wire::{Id, RpcError};
 
 /// The most resources one stream may follow.
@@ -272,7 +272,7 @@ impl Listening {
 
     fn message(&self, method: &str, params: Option<RawJson>) -> Bytes {
         // The server's own subscription id means nothing here: a legacy client gets none, a modern one its own.
-        let params = params.map(|params| strip_modern(&params));
+        let params = params.map(|params| strip_modern(&of_a_server(params)));
         let Some(id) = &self.id else { return write_notification(method, params.as_ref()) };
         let params = params.unwrap_or_else(RawJson::empty_object);
         let meta = params.member("_meta").unwrap_or_else(RawJson::empty_object);
