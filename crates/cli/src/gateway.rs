@@ -256,7 +256,7 @@ pub async fn engine_of(
         tools_per_server: usize::try_from(settings.limits.tools_per_server).unwrap_or(usize::MAX),
         mcp_data_bytes: usize::try_from(settings.limits.mcp_data_bytes).unwrap_or(usize::MAX),
     };
-    let terms = terms::terms(settings)?;
+    let terms = terms::of(loaded)?;
     let room = room::room(settings, sources, address)?;
     let engine = Engine::start(options, terms, store, room, surroundings(settings, sources), plans).await?;
     engine.offer_manifests(manifests(loaded)).await;

@@ -16,6 +16,7 @@ mod footprint;
 mod gateway;
 mod in_force;
 mod jq_worker;
+mod masking;
 mod outward;
 mod own;
 mod presence;
@@ -35,6 +36,12 @@ use std::process::ExitCode;
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
+    let code = run();
+    // Whoever keeps what was printed has only a part of it.
+    if render::output_lost() { exit::Exit::Failed.into() } else { code }
+}
+
+fn run() -> ExitCode {
     let mut words = std::env::args_os();
     match words.nth(1) {
         // The reaper of a server must be small and single-threaded, so it is told apart before anything starts.

@@ -255,7 +255,7 @@ async fn open_store(loaded: &Loaded) -> Result<(Arc<dyn Store>, bool), Failure> 
 }
 
 fn no_reload() -> Reload {
-    Arc::new(|| Box::pin(async { Err(not_running()) }))
+    Arc::new(|_| Box::pin(async { Err(not_running()) }))
 }
 
 /// A command needs a gateway that runs, and none does.

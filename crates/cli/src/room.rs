@@ -1,6 +1,7 @@
 //! Where the files of a configuration are kept, and on what terms.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 use toolbooth_config::settings::UnknownFile;
 use toolbooth_config::{Settings, Sources};
 use toolbooth_core::call::inject::{UnknownName, Uses};
@@ -8,7 +9,7 @@ use toolbooth_core::call::inject::{UnknownName, Uses};
 use toolbooth_core::fault::Blame;
 use toolbooth_core::fault::Problem;
 use toolbooth_engine::{FileRoom, FileTerms};
-use toolbooth_store::{BlobPlace, Blobs};
+use toolbooth_store::{BlobPlace, Blobs, FileQuota};
 
 /// The room for files that the settings name; `address` is where the gateway listens, if it does.
 pub fn room(
@@ -32,6 +33,9 @@ pub fn room(
         url_lives: files.url_seconds,
         grace: files.grace_seconds,
         max_bytes: files.max_upload_bytes,
+        quota: FileQuota { files: files.user_files, bytes: files.user_bytes },
+        keep: files.keep_days.map(|days| Duration::from_secs(u64::from(days) * 24 * 3600)),
+        max_uses: files.max_uses,
         uses: if files.single_use { Uses::Once } else { Uses::Many },
         unknown: match files.unknown {
             UnknownFile::Refuse => UnknownName::Refused,

@@ -1,11 +1,12 @@
 //! The terms of a configuration: its policies, and what its rules hide.
 
+use crate::masking::known_secrets;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use toolbooth_config::settings::{
     AskDefault, AuditedCalls, AuthMode, Consent, Effect, ExposureMode, OnChange, PlanReads, Rule, Subject,
 };
-use toolbooth_config::{Settings, settings};
+use toolbooth_config::{Loaded, Settings, settings};
 use toolbooth_core::allowance::Allowance;
 use toolbooth_core::call::Policy;
 use toolbooth_core::call::policy::{self, RuleBook};
@@ -15,14 +16,20 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::result::Budget;
 use toolbooth_core::retry::{Jitter, RetryTerms};
 use toolbooth_core::sampling::{self, SamplingTerms};
+use toolbooth_core::secret::KnownSecrets;
 use toolbooth_engine::{
     Assistant, Audience, Audited, Encoder, Inspecting, LetterTerms, ResultTerms, RoutingTerms, Sampler, Terms,
 };
 use toolbooth_upstream::embeddings::Embeddings;
 use toolbooth_upstream::llm::Llm;
 
+/// The terms of a configuration.
+pub fn of(loaded: &Loaded) -> Result<Terms, Problem> {
+    Ok(Terms { secrets: known_secrets(loaded), ..terms(&loaded.settings)? })
+}
+
 /// The terms that the settings name.
-pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
+fn terms(settings: &Settings) -> Result<Terms, Problem> {
     let local = settings.auth.mode == AuthMode::Local;
     let mut policies: Vec<Box<dyn Policy>> = vec![Box::new(policy::AskFirst)];
     let default = match settings.approval.default {
@@ -77,6 +84,7 @@ pub fn terms(settings: &Settings) -> Result<Terms, Problem> {
         audience: if local { Audience::Owner } else { Audience::Many },
         gate: gate(settings)?,
         exposure: Arc::new(exposure(settings)?),
+        secrets: KnownSecrets::default(),
     })
 }
 

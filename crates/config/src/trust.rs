@@ -151,6 +151,17 @@ impl TrustBook {
         Self { everything: other.everything, ..self }
     }
 
+    /// Every trusted entry, by file and name, with the digest that trust is bound to.
+    pub fn entries(&self) -> BTreeMap<String, String> {
+        let of_file = |(file, records): (&PathBuf, &BTreeMap<String, Record>)| {
+            let file = file.display().to_string();
+            let entry =
+                |(name, record): (&String, &Record)| (format!("{file}#{name}"), record.digest.clone());
+            records.iter().map(entry).collect::<Vec<_>>()
+        };
+        self.files.iter().flat_map(of_file).collect()
+    }
+
     /// Whether this entry, as it stands, has been trusted.
     pub fn is_trusted(&self, file: &Path, name: &str, digest: &str) -> bool {
         self.everything || self.record(file, name).is_some_and(|record| record.digest == digest)

@@ -8,6 +8,7 @@
 //! copies of all stages were a third of what a call costs.
 
 use crate::answer::Answer;
+use crate::contain::contained;
 use crate::dead_letters::Undelivered;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
@@ -49,7 +50,7 @@ impl Engine {
     ) -> Result<Answer, Problem> {
         self.unwrap_inner(&mut request.incoming);
         let mut run = Run::open(self, &mut request.incoming);
-        let answer = pin!(self.walk(request, &mut run, link)).await;
+        let answer = contained(pin!(self.walk(request, &mut run, link))).await;
         pin!(run.close(answer)).await
     }
 

@@ -2,6 +2,7 @@
 
 use crate::cached;
 use crate::changes::Change;
+use crate::clock;
 use crate::clock::now_ms;
 use crate::dead_letters::LetterRoom;
 use crate::events::Events;
@@ -9,6 +10,7 @@ use crate::exposure::SurfaceTally;
 use crate::files::{FileRoom, Files, Grant};
 use crate::health::Health;
 use crate::keeper::{CatalogKeeper, Part};
+use crate::keys::sealing_key;
 use crate::manifests::ManifestState;
 use crate::memory::Memory;
 use crate::newcomers::{Knowledge, Newcomers};
@@ -161,11 +163,11 @@ impl Engine {
         surroundings: Surroundings,
         plans: Vec<ServerPlan>,
     ) -> Result<Arc<Self>, Problem> {
+        clock::resume(store.latest_clock().await?);
         let memory = Memory::load(&*store).await?;
         let files = Files::open(room, store.clone()).await?;
         let file_names = FileNames::new(files.terms().unknown);
-        let key = store.get_or_create_secret("request-state-key", &random_key).await?;
-        let key: [u8; 32] = key.try_into().unwrap_or([0; 32]);
+        let key = sealing_key(&*store, "request-state-key").await?;
         let mcp_data = McpData::with_budget(options.mcp_data_bytes);
         let (events, news) = mpsc::channel(1024);
         let (parts, inbox) = mpsc::channel(64);
@@ -564,18 +566,12 @@ impl Engine {
         });
         futures_util::future::join_all(stopping).await;
         self.save_health().await;
+        self.save_clock().await;
         self.events.end_webhooks().await;
         self.tracing.end().await;
         let _ = self.store.flush().await;
         self.store.close().await;
     }
-}
-
-pub(crate) fn random_key() -> Vec<u8> {
-    let mut key = vec![0_u8; 32];
-    // Without randomness there is no key; a state then never opens, which is safe.
-    let _ = getrandom::fill(&mut key);
-    key
 }
 
 /// Passes news of servers on to those it concerns.

@@ -1,12 +1,13 @@
 //! Held calls: written before they are announced, answered once, run once.
 
+use crate::acts::Act;
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use crate::question;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::audit::{AuditEntry, AuditKind};
 use toolbooth_core::call::{CallFault, Draft, Incoming, Licence, Waiting, check_edit, fingerprint};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
@@ -392,7 +393,19 @@ impl Engine {
             expires_ms: None,
         };
         match self.store().grant_consent(consent.clone()).await {
-            Ok(()) => self.memory().grant(consent),
+            Ok(()) => {
+                let act = Act {
+                    user: Some(&held.user),
+                    server: Some(&held.server),
+                    ..Act::new(AuditKind::Consent, &by.user, "remembered")
+                };
+                let scope = if consent.session.is_some() { "session" } else { "always" };
+                let details = [("tool", held.tool.as_str()), ("remember", scope)];
+                if let Err(problem) = self.audit_act(act.with(&details)).await {
+                    tracing::error!("a consent was not written into the audit: {}", problem.message);
+                }
+                self.memory().grant(consent);
+            }
             Err(error) => tracing::error!("a consent was not kept: {error}"),
         }
     }

@@ -3,10 +3,12 @@
 
 use crate::answer::Answer;
 use crate::call::CallRequest;
-use crate::clock::now_ms;
+use crate::clock::{now_ms, wall_ms};
+use crate::contain::contained;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
 use crate::run::Run;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Incoming;
@@ -23,7 +25,23 @@ use uuid::Uuid;
 /// How long whoever waits for an answer may take to act on it.
 const TAKE_UP: Duration = Duration::from_secs(2);
 
+/// What came of a call that nobody waits for, in the making. Boxed: the stages start such calls themselves, and a type
+/// that contains itself cannot be written down.
+type Walking<'a> = Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send + 'a>>;
+
 impl Engine {
+    /// Walks the stages for a caller who is not there.
+    pub(crate) fn walk_unattended<'a>(
+        self: &'a Arc<Self>,
+        request: CallRequest,
+        run: &'a mut Run,
+    ) -> Walking<'a> {
+        Box::pin(async move {
+            let link = CallLink::silent();
+            contained(pin!(self.walk(request, run, &link))).await
+        })
+    }
+
     /// Runs an approved call as the one who made it, with the rights they have now.
     pub(crate) async fn run_held(self: &Arc<Self>, held: HeldCall) -> Result<Answer, Problem> {
         let roster = self.roster();
@@ -58,7 +76,7 @@ impl Engine {
             reading: Reading::Whole,
             patience: None,
         };
-        let answer = self.walk(request, &mut run, &CallLink::silent()).await;
+        let answer = self.walk_unattended(request, &mut run).await;
         run.close(answer).await
     }
 
@@ -105,10 +123,24 @@ impl Engine {
         }
     }
 
+    /// Remembers how late it is, so that a clock that is set back before the next start revives nothing.
+    pub async fn save_clock(&self) {
+        crate::clock::say_if_behind();
+        if let Err(error) = self.store().raise_clock(now_ms()).await {
+            tracing::error!("the time was not written down: {error}");
+        }
+    }
+
     /// Drops what the store need not keep any longer.
     pub async fn purge(&self) {
-        if let Err(error) = self.store().purge(now_ms()).await {
+        // By the system's clock: one that was ahead for a moment shall not empty the audit for good.
+        if let Err(error) = self.store().purge(wall_ms()).await {
             tracing::error!("the store could not be cleared: {error}");
+        }
+        match self.files().purge(wall_ms()).await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!("{count} files were older than `files.keep_days` and are gone"),
+            Err(error) => tracing::error!("old files could not be removed: {error}"),
         }
     }
 

@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+pub mod acts;
 pub mod answer;
 mod cached;
 pub mod call;
 pub mod changes;
-mod clock;
+pub mod clock;
+mod contain;
 pub mod dead_letters;
 mod dispatch;
 pub mod engine;
@@ -20,6 +22,7 @@ pub mod health;
 pub mod held;
 pub mod inquiry;
 mod keeper;
+mod keys;
 mod later;
 mod manifests;
 mod memory;
@@ -48,9 +51,11 @@ mod subscriptions;
 pub mod terms;
 pub mod tokens;
 pub mod trace;
+mod trust;
 mod vault;
 mod waiting_room;
 
+pub use acts::Act;
 pub use answer::{Answer, ResultFacts};
 pub use call::CallRequest;
 pub use changes::Change;
@@ -78,4 +83,5 @@ pub use tokens::{MadeToken, NewToken};
 pub use toolbooth_store::{
     AuditFilter, HeldFilter, LetterFilter, MAX_AUDIT_PAGE, MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE,
 };
+pub use trust::audit_trust;
 pub use vault::Vaults;

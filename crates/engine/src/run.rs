@@ -2,7 +2,7 @@
 //! hangs up or the gateway dies.
 
 use crate::answer::Answer;
-use crate::clock::now_ms;
+use crate::clock::{now_ms, wall_ms};
 use crate::dead_letters::{Agreed, Lost, Undelivered};
 use crate::engine::Engine;
 use crate::files::Grant;
@@ -20,6 +20,7 @@ use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprin
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::dead_letter::Letter;
+use toolbooth_core::effects::Basis;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldOutcome};
@@ -43,6 +44,18 @@ pub(crate) struct CallIds {
     pub(crate) key: Uuid,
 }
 
+/// How the intent of a call was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Journal {
+    /// Not at all: the call only reads, or was not sent.
+    #[default]
+    Nothing,
+    /// Safe from a kill: nobody knows whether the tool changes anything.
+    Noted,
+    /// On disk: the tool changes something.
+    OnDisk,
+}
+
 /// One call under way.
 pub(crate) struct Run {
     engine: Arc<Engine>,
@@ -53,8 +66,8 @@ pub(crate) struct Run {
     tool: Option<Arc<Tool>>,
     entry: Option<Box<AuditEntry>>,
     audited: Audited,
-    /// Whether an intent was written, so that an outcome must follow.
-    journalled: bool,
+    /// Whether an intent was written, so that an end must follow.
+    journal: Journal,
     licences: usize,
     licence: Option<Licence>,
     held: Vec<HeldCall>,
@@ -84,6 +97,11 @@ impl Run {
                 user: incoming.caller.user.clone(),
                 persona: incoming.caller.persona_name().map(Into::into),
                 tool: Some(incoming.name.as_str().into()),
+                detail: incoming.caller.session.as_deref().map(|session| {
+                    let mut detail = ObjectWriter::default();
+                    detail.text("session", session);
+                    detail.finish()
+                }),
                 ..engine.blank_call_entry()
             })
         });
@@ -95,7 +113,7 @@ impl Run {
             tool: None,
             entry,
             audited,
-            journalled: false,
+            journal: Journal::Nothing,
             licences: 0,
             licence: None,
             held: Vec::new(),
@@ -184,11 +202,13 @@ impl Run {
             entry.server = Some(draft.tool.server.name.shared());
             entry.tool = Some(draft.tool.name.clone());
             entry.arguments_sha256 = Some(fingerprint(&draft.arguments));
-            entry.arguments_preview = Some(redact::preview(&draft.arguments).into());
+            let secrets = &self.engine.terms().secrets;
+            entry.arguments_preview = Some(redact::preview_without(&draft.arguments, secrets).into());
         }
     }
 
-    /// Notes that the call is about to be sent. What is known to change something is on disk first.
+    /// Notes that the call is about to be sent. What may change something is noted first, or it is not sent:
+    /// on disk if it is known to, safe from a kill if nobody knows.
     pub(crate) async fn sealed(&mut self, sealed: &Sealed) -> Result<(), Problem> {
         let tool = sealed.tool();
         self.engine.emit_made(|| self.event(EventKind::ToolCall, tool));
@@ -196,7 +216,7 @@ impl Run {
         let (tool_called, caller) = (tool.clone(), sealed.caller().clone());
         self.sent = Some(SentCall { tool: tool_called, caller, at: Instant::now() });
         let effect = tool.effect();
-        if !effect.rung.writes() || effect.basis == toolbooth_core::effects::Basis::Unknown {
+        if !effect.rung.writes() {
             return Ok(());
         }
         let intent = Intent {
@@ -209,8 +229,17 @@ impl Run {
             side_effect: effect.rung.as_str().to_owned(),
         };
         // A write that cannot be noted is not made.
-        Box::pin(self.engine.store().write_intent(intent)).await.map_err(|error| Problem::of(&error))?;
-        self.journalled = true;
+        let store = self.engine.store();
+        self.journal = match effect.basis {
+            Basis::Unknown => {
+                store.note_intent(intent).await.map_err(|error| Problem::of(&error))?;
+                Journal::Noted
+            }
+            Basis::Label | Basis::Annotation | Basis::Name => {
+                Box::pin(store.write_intent(intent)).await.map_err(|error| Problem::of(&error))?;
+                Journal::OnDisk
+            }
+        };
         Ok(())
     }
 
@@ -219,6 +248,9 @@ impl Run {
         self.first = Some(letter.call_id);
         if let Some(entry) = &mut self.entry {
             let mut detail = ObjectWriter::default();
+            if let Some(session) = entry.detail.take().and_then(|detail| detail.member("session")) {
+                detail.raw("session", &session);
+            }
             detail
                 .text("dead_letter", &letter.id.to_string())
                 .text("first_call", &letter.call_id.to_string());
@@ -263,15 +295,12 @@ impl Run {
         let end = End::of(answer);
         self.tell(&end, took);
         async move {
-            if self.journalled || !self.held.is_empty() {
+            if self.journal == Journal::OnDisk || !self.held.is_empty() {
                 return Box::pin(self.settle(end)).await;
             }
-            // The usual way: one row, queued.
-            if let Some(entry) = self.entry.take().map(|entry| end.fill(*entry, self.started))
-                && let Err(error) = self.engine.store().audit(entry).await
-            {
-                tracing::error!("a call was not written into the audit: {error}");
-            }
+            // The usual way: one row, safe from a kill and on disk a moment later.
+            let entry = self.entry.take().map(|entry| end.fill(*entry, self.started));
+            self.close_journal(entry).await;
         }
     }
 
@@ -326,12 +355,17 @@ impl Run {
         let engine = self.engine.clone();
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let at_ms = now_ms();
-        if std::mem::take(&mut self.journalled) {
+        let entry = self.entry.take().map(|entry| end.fill(*entry, self.started));
+        if self.journal == Journal::OnDisk {
+            self.journal = Journal::Nothing;
+            // The row of a call that changed something is on disk before its answer, together with its outcome.
             let error_code = end.code.as_deref().map(str::to_owned);
             let outcome = Outcome { call_id: self.id, at_ms, kind: end.kind, error_code, duration_ms };
-            if let Err(error) = engine.store().write_outcome(outcome).await {
+            if let Err(error) = engine.store().settle(outcome, entry).await {
                 tracing::error!("the end of a call was not written down: {error}");
             }
+        } else {
+            self.close_journal(entry).await;
         }
         for held in std::mem::take(&mut self.held) {
             let result = end.result.clone().filter(|result| result.as_bytes().len() <= MAX_KEPT);
@@ -342,10 +376,18 @@ impl Run {
                 tracing::error!(held = %held.id, "the end of a held call was not written down: {error}");
             }
         }
-        if let Some(entry) = self.entry.take().map(|entry| end.fill(*entry, self.started))
-            && let Err(error) = engine.store().audit(entry).await
-        {
-            tracing::error!("a call was not written into the audit: {error}");
+    }
+
+    /// Notes the end of a call that is not known to have changed anything.
+    async fn close_journal(&mut self, entry: Option<AuditEntry>) {
+        let store = self.engine.store();
+        let written = match (std::mem::take(&mut self.journal), entry) {
+            (Journal::Noted, entry) => store.note_end(self.id, entry).await,
+            (_, Some(entry)) => store.audit(entry).await,
+            (_, None) => return,
+        };
+        if let Err(error) = written {
+            tracing::error!("the end of a call was not written down: {error}");
         }
     }
 }
@@ -370,7 +412,7 @@ impl Drop for Run {
             tool: None,
             entry: self.entry.take(),
             audited: self.audited,
-            journalled: self.journalled,
+            journal: std::mem::take(&mut self.journal),
             licences: self.licences,
             licence: None,
             held: std::mem::take(&mut self.held),
@@ -439,7 +481,7 @@ impl End {
 
     fn fill(&self, entry: AuditEntry, started: Instant) -> AuditEntry {
         AuditEntry {
-            at_ms: now_ms(),
+            at_ms: wall_ms(),
             outcome: if self.told == "held" { self.told } else { self.kind.as_str() }.into(),
             code: self.code.as_deref().map(Into::into),
             duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),

@@ -1,10 +1,11 @@
 //! Request states we hand to modern clients: sealed, bound to one caller and one request, used once.
 
+use crate::clock;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::state::Sealer;
@@ -106,8 +107,7 @@ impl States {
 }
 
 fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(clock::now_ms()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::Gate;
 use toolbooth_core::exposure;
 use toolbooth_core::result::Budget;
+use toolbooth_core::secret::KnownSecrets;
 
 /// What the configuration says about judging and asking. A reload replaces it whole.
 pub struct Terms {
@@ -42,6 +43,8 @@ pub struct Terms {
     pub exposure: Arc<exposure::Terms>,
     /// The encoder that search goes by, where one is configured.
     pub encoder: Option<Arc<Encoder>>,
+    /// Secret values of the configuration, masked in everything that is kept for people to read.
+    pub secrets: KnownSecrets,
 }
 
 /// Who calls.
@@ -118,6 +121,7 @@ impl Default for Terms {
             gate: Gate::default(),
             exposure: Arc::default(),
             encoder: None,
+            secrets: KnownSecrets::default(),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Bearer tokens: made here, shown once, kept by their hash.
 
+use crate::acts::Act;
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use std::time::Duration;
+use toolbooth_core::audit::AuditKind;
+use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::token::TokenRecord;
 
@@ -53,8 +56,8 @@ fn check(what: &str, text: &str) -> Result<(), Problem> {
 }
 
 impl Engine {
-    /// Makes a token.
-    pub async fn make_token(&self, new: NewToken) -> Result<MadeToken, Problem> {
+    /// Makes a token. It is handed out only once the audit says who made it.
+    pub async fn make_token(&self, new: NewToken, by: &Caller) -> Result<MadeToken, Problem> {
         let NewToken { user, groups, persona, note, lasts } = new;
         check("a user", &user)?;
         groups.iter().try_for_each(|group| check("a group", group))?;
@@ -86,6 +89,11 @@ impl Engine {
             revoked_ms: None,
         };
         self.store().add_token(record.clone()).await.map_err(|error| Problem::of(&error))?;
+        if let Err(problem) = self.audit_token(&record, by, "created").await {
+            // Nobody was told it, and nobody shall be able to use it.
+            let _ = self.store().revoke_token(&record.id, now_ms()).await;
+            return Err(problem);
+        }
         Ok(MadeToken { bearer, record })
     }
 
@@ -101,7 +109,21 @@ impl Engine {
     }
 
     /// Takes a token back for good. Nothing when there is no such token.
-    pub async fn revoke_token(&self, id: &str) -> Result<Option<TokenRecord>, Problem> {
-        self.store().revoke_token(id, now_ms()).await.map_err(|error| Problem::of(&error))
+    pub async fn revoke_token(&self, id: &str, by: &Caller) -> Result<Option<TokenRecord>, Problem> {
+        let revoked = self.store().revoke_token(id, now_ms()).await.map_err(|error| Problem::of(&error))?;
+        if let Some(record) = &revoked {
+            self.audit_token(record, by, "revoked").await?;
+        }
+        Ok(revoked)
+    }
+
+    async fn audit_token(&self, record: &TokenRecord, by: &Caller, outcome: &str) -> Result<(), Problem> {
+        let groups = record.groups.join(",");
+        let expires = record.expires_ms.map(|at_ms| at_ms.to_string());
+        let mut details = vec![("token", record.id.as_str()), ("groups", groups.as_str())];
+        details.extend(record.persona.as_deref().map(|persona| ("persona", persona)));
+        details.extend(expires.as_deref().map(|expires| ("expires_ms", expires)));
+        let act = Act { user: Some(&record.user), ..Act::new(AuditKind::Token, &by.user, outcome) };
+        self.audit_act(act.with(&details)).await
     }
 }

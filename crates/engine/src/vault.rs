@@ -1,9 +1,9 @@
 //! Where the gateway's own tokens for servers are kept: one sealed file for each server, in the data folder.
 //!
-//! The key is in the store, so neither the file nor the store alone gives a token away. What cannot be opened counts as
+//! The key is in the store's key file, so neither the file nor the store alone gives a token away. What cannot be opened counts as
 //! nothing: the worst that follows is another sign-in.
 
-use crate::engine::random_key;
+use crate::keys::sealing_key;
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -63,10 +63,8 @@ impl Vaults {
 impl Place {
     async fn sealer(&self) -> Option<&Sealer> {
         let made = self.sealer.get_or_try_init(|| async {
-            let key = self.store.get_or_create_secret(KEY_NAME, &random_key).await.map_err(drop)?;
-            let key: [u8; 32] = key.try_into().map_err(drop)?;
-            // Without randomness there was no key, and what it sealed would be open to everybody.
-            if key == [0; 32] { Err(()) } else { Ok(Sealer::new(&key)) }
+            let key = sealing_key(&*self.store, KEY_NAME).await;
+            key.map(|key| Sealer::new(&key)).inspect_err(|problem| tracing::error!("{}", problem.message))
         });
         made.await.ok()
     }

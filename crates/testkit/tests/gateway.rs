@@ -86,6 +86,8 @@ mod ownership;
 mod plans;
 #[path = "gateway/quality.rs"]
 mod quality;
+#[path = "gateway/record.rs"]
+mod record;
 #[path = "gateway/registry.rs"]
 mod registry;
 #[path = "gateway/reload.rs"]

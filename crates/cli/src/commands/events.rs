@@ -142,7 +142,8 @@ async fn listen(
                 false => told(&read, Paint::stdout()),
             };
             let mut out = std::io::stdout().lock();
-            if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+            if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+                render::lost_output(&error);
                 return Ok(Heard::Enough);
             }
         }

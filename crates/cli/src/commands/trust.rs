@@ -4,15 +4,16 @@ use super::{in_runtime, reload};
 use crate::arguments::Global;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::gateway;
 use crate::reach::Reach;
 use crate::render::{self, Paint, Tone, line};
+use crate::{callers, gateway};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use toolbooth_config::{Change, Loaded, Preview, ServerConfigState, Sources, TrustBook};
 use toolbooth_core::fault::Problem;
+use toolbooth_engine::audit_trust;
 
 /// What is trusted.
 #[derive(Debug, Args)]
@@ -299,10 +300,28 @@ fn tell_gateway<T>(
     in_runtime(async {
         let running = Reach::running(global).await?;
         change()?;
-        if let Some(reach) = running {
-            report = Some(reload::ask(&reach).await?);
+        match running {
+            Some(reach) => report = Some(reload::ask(&reach).await?),
+            None => audit(global).await,
         }
         Ok(Exit::Ok)
     })?;
     Ok(report)
+}
+
+/// No gateway runs here: the row is written by this command. If the store cannot be opened now, the next gateway
+/// writes it when it starts, since it compares the book of trusted entries with the last row.
+async fn audit(global: &Global) {
+    let noted = async {
+        let (sources, loaded) = gateway::load(global)?;
+        let store = gateway::claim_store(&loaded.settings).await.map_err(Failure::failed)?;
+        let noted = audit_trust(&*store, &callers::operator(), &sources.trust.entries()).await;
+        store.close().await;
+        noted.map_err(Failure::failed)
+    };
+    if noted.await.is_err() {
+        render::complain(
+            "warning: the audit could not be written now; the next gateway that starts here does it\n",
+        );
+    }
 }

@@ -12,7 +12,8 @@ pub use time::{ago, moment};
 
 use crate::failure::Failure;
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use toolbooth_core::lint::revealed;
 
 /// A failure as people read it.
@@ -108,10 +109,28 @@ fn unbreakable(text: &str) -> Vec<String> {
     words
 }
 
-/// Writes to standard output. A reader that has seen enough, such as `head`, is no error.
+/// Whether something that was to be printed did not get out. One process has one standard output.
+static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Writes to standard output. A reader that has seen enough, such as `head`, is no error; a full disk is one, which
+/// [`output_lost`] tells of at the end.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        lost_output(&error);
+    }
+}
+
+/// Notes that standard output could not be written.
+pub fn lost_output(error: &std::io::Error) {
+    if error.kind() != ErrorKind::BrokenPipe && !OUTPUT_LOST.swap(true, Ordering::Relaxed) {
+        complain(&format!("error[output.failed]: standard output cannot be written: {}\n", error.kind()));
+    }
+}
+
+/// Whether some output was lost, so that the command must not say that all went well.
+pub fn output_lost() -> bool {
+    OUTPUT_LOST.load(Ordering::Relaxed)
 }
 
 /// Writes to standard error.

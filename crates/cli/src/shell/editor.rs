@@ -4,6 +4,7 @@
 //! its gateway: so completion knows what there is at that moment.
 
 use super::history::{self, History};
+use crate::render;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -156,7 +157,10 @@ fn obey(orders: &blocking::Receiver<Order>, mut read: impl FnMut(Kind, &str) -> 
 fn outcome(read: rustyline::Result<String>) -> Typed {
     match read {
         Ok(line) if line.len() <= LONGEST_LINE => Typed::Line(line),
-        Ok(_) => Typed::Interrupted,
+        Ok(_) => {
+            render::complain("error[usage.shell-cut]: a line is longer than 1 MiB and was not taken\n");
+            Typed::Interrupted
+        }
         Err(ReadlineError::Interrupted) => Typed::Interrupted,
         Err(_) => Typed::End,
     }

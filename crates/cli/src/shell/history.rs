@@ -1,6 +1,7 @@
 //! Lines that were typed before: in the data folder, for their owner alone, bounded, and without secrets.
 
 use crate::render;
+use nix::fcntl::OFlag;
 use serde_json::value::RawValue;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -78,7 +79,7 @@ enum Rest {
 }
 
 fn read(path: &Path) -> std::io::Result<Found> {
-    let mut file = File::open(path)?;
+    let mut file = OpenOptions::new().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path)?;
     let start = file.metadata()?.len().saturating_sub(LONGEST_FILE);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
@@ -107,7 +108,10 @@ fn open(path: &Path) -> std::io::Result<File> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    // A link there would have what is typed written to wherever it points.
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+    let file = options.open(path)?;
     // One that was there before may be open to others.
     file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)
@@ -209,6 +213,19 @@ mod tests {
             1,
             "nothing else is left"
         );
+    }
+
+    // audit: planted history link followed.
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().join("precious");
+        fs::write(&target, "precious\n").expect("it is written");
+        std::os::unix::fs::symlink(&target, folder.path().join("shell-history")).expect("a link");
+        let mut history = History::of(folder.path());
+        assert_eq!(history.lines(), Vec::<String>::new(), "what it points to is not read");
+        history.keep("/mcp");
+        assert_eq!(fs::read_to_string(&target).expect("it is there"), "precious\n", "nor written");
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub enum Next {
     Nothing,
     /// There is no more.
     End,
+    /// A line that is not taken; others may follow.
+    Refused(Failure),
     /// There may be more, but it cannot be read.
     Cut(Failure),
 }
@@ -93,13 +95,27 @@ async fn from_pipe(input: &mut BufReader<Stdin>) -> Next {
     let limit = LONGEST_LINE as u64 + 1;
     match input.take(limit).read_until(b'\n', &mut line).await {
         Ok(0) => Next::End,
-        Ok(_) if line.len() > LONGEST_LINE => {
-            let hint = "long arguments can stand in a file: /call TOOL --args @FILE";
-            Next::Cut(cut("a line is longer than 1 MiB; nothing from it on was read").hint(hint))
-        }
+        Ok(_) if line.len() > LONGEST_LINE => match skip_rest(input, line.ends_with(b"\n")).await {
+            Ok(()) => {
+                let hint = "long arguments can stand in a file: /call TOOL --args @FILE";
+                Next::Refused(cut("a line is longer than 1 MiB and was not taken").hint(hint))
+            }
+            Err(error) => Next::Cut(cut(&format!("standard input cannot be read: {error}"))),
+        },
         Ok(_) => Next::Line(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()),
         Err(error) => Next::Cut(cut(&format!("standard input cannot be read: {error}"))),
     }
+}
+
+/// Reads on to the end of the line, and keeps nothing of it.
+async fn skip_rest(input: &mut BufReader<Stdin>, mut at_end: bool) -> std::io::Result<()> {
+    let mut piece = Vec::new();
+    while !at_end {
+        piece.clear();
+        let read = input.take(LONGEST_LINE as u64).read_until(b'\n', &mut piece).await?;
+        at_end = read == 0 || piece.ends_with(b"\n");
+    }
+    Ok(())
 }
 
 fn cut(why: &str) -> Failure {

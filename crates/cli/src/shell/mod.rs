@@ -105,6 +105,15 @@ impl Shell<'_> {
                 Next::Line(line) => line,
                 Next::Nothing => continue,
                 Next::End => return Ok(exit),
+                Next::Refused(failure) => {
+                    // As a command that failed: what follows it may build on it.
+                    report(failure, self.global);
+                    exit = Exit::Failed;
+                    if !self.how.keep_going {
+                        return Ok(exit);
+                    }
+                    continue;
+                }
                 Next::Cut(failure) => {
                     report(failure, self.global);
                     return Ok(Exit::Failed);

@@ -10,6 +10,7 @@ mod configuration;
 mod files;
 mod first_look;
 mod manual;
+mod output;
 mod running;
 mod settings_readers;
 mod shell;

@@ -94,8 +94,16 @@ pub struct Files {
     pub grace_seconds: Duration,
     /// The largest upload.
     pub max_upload_bytes: u64,
+    /// How many bytes of files one user may keep, older versions included.
+    pub user_bytes: u64,
+    /// How many files one user may keep, older versions included; 10,000 at the most.
+    pub user_files: u64,
+    /// How many days files are kept; for good when absent.
+    pub keep_days: Option<u32>,
     /// Whether an address works once only.
     pub single_use: bool,
+    /// How often an address works at the most.
+    pub max_uses: u32,
     /// What happens to a file name that names no file of the session.
     pub unknown: UnknownFile,
 }
@@ -107,7 +115,11 @@ impl Default for Files {
             url_seconds: Duration::from_secs(3600),
             grace_seconds: Duration::from_secs(60),
             max_upload_bytes: 250 * 1024 * 1024,
+            user_bytes: 10 * 1024 * 1024 * 1024,
+            user_files: 10_000,
+            keep_days: None,
             single_use: false,
+            max_uses: 100,
             unknown: UnknownFile::Refuse,
         }
     }

@@ -77,7 +77,7 @@ drain_seconds: 3
         lint: {"min_score":50}
         limits: {"result_tokens":1,"max_call_seconds":2,"body_bytes":3000,"upstream_bytes":33554432,"calls_per_minute":4,"runtime_seconds":5,"cost":0.5,"artifacts":50,"artifact_bytes":104857600,"mcp_data_bytes":262144,"queue":256,"tools_per_server":10000,"sessions":10000}
         results: {"inspect":true}
-        files: {"key":"(hidden)","url_seconds":1,"grace_seconds":2,"max_upload_bytes":3,"single_use":false,"unknown":"pass_through"}
+        files: {"key":"(hidden)","url_seconds":1,"grace_seconds":2,"max_upload_bytes":3,"user_bytes":10737418240,"user_files":10000,"keep_days":null,"single_use":false,"max_uses":100,"unknown":"pass_through"}
         display: {"iframe_hosts":["dash.example"]}
         compliance: {"levels":[{"name":"HIPAA","description":null,"aliases":["hipaa"],"allowed_with":["SOC2"]}]}
         llm: {"base_url":"https://llm.example/v1","api_key":"${PW}","model":"m","allow":["planner"],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120}
@@ -119,7 +119,7 @@ fn defaults_are_those_of_the_documentation() {
         lint: {"min_score":40}
         limits: {"result_tokens":25000,"max_call_seconds":3600,"body_bytes":4194304,"upstream_bytes":33554432,"calls_per_minute":null,"runtime_seconds":null,"cost":null,"artifacts":50,"artifact_bytes":104857600,"mcp_data_bytes":262144,"queue":256,"tools_per_server":10000,"sessions":10000}
         results: {"inspect":true}
-        files: {"key":null,"url_seconds":3600,"grace_seconds":60,"max_upload_bytes":262144000,"single_use":false,"unknown":"refuse"}
+        files: {"key":null,"url_seconds":3600,"grace_seconds":60,"max_upload_bytes":262144000,"user_bytes":10737418240,"user_files":10000,"keep_days":null,"single_use":false,"max_uses":100,"unknown":"refuse"}
         display: {"iframe_hosts":[]}
         compliance: {"levels":[]}
         llm: {"base_url":null,"api_key":null,"model":null,"allow":[],"models":[],"max_tokens":8192,"requests_per_call":5,"tokens_per_day":1000000,"timeout_seconds":120}

@@ -74,8 +74,7 @@ const BY_ENDING: [(&str, &str); 62] = [
 ];
 
 /// What a browser may show where it stands, without running anything that is in it.
-const INLINE: [&str; 19] = [
-    "application/pdf",
+const INLINE: [&str; 18] = [
     "audio/aac",
     "audio/flac",
     "audio/mp4",

@@ -9,6 +9,7 @@ pub use replay::Replayed;
 
 use crate::clock::now_ms;
 use crate::engine::Engine;
+use crate::keys::sealing_key;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -244,11 +245,14 @@ impl Engine {
             tool: tool.name.to_string(),
             exposed: tool.exposed.to_string(),
             provider: attempts.last().map_or_else(|| provider_of(&tool), |last| last.provider.clone()),
-            arguments_preview: redact::preview(&arguments),
+            arguments_preview: redact::preview_without(&arguments, &self.terms().secrets),
             arguments_sha256: fingerprint(&arguments),
             sealed: None,
             error_code: problem.code.to_owned(),
-            error_text: problem.message.chars().take(MAX_TEXT).collect(),
+            error_text: redact::masked(&problem.message, &self.terms().secrets)
+                .chars()
+                .take(MAX_TEXT)
+                .collect(),
             attempts,
             created_ms: now,
             next_retry_ms: None,
@@ -280,15 +284,15 @@ impl Engine {
         let made = room.sealer.get_or_try_init(async || {
             let secret = match &room.configured {
                 Some(secret) => secret.expose().as_bytes().to_vec(),
-                None => self.store().get_or_create_secret(KEY_NAME, &crate::engine::random_key).await?,
+                None => sealing_key(&**self.store(), KEY_NAME).await?.to_vec(),
             };
             let key = Sha256::new_with_prefix("toolbooth dead letters\0").chain_update(&secret).finalize();
-            Ok::<_, toolbooth_store::StoreError>(Sealer::new(&key.into()))
+            Ok::<_, Problem>(Sealer::new(&key.into()))
         });
         match made.await {
             Ok(sealer) => Some(sealer),
             Err(error) => {
-                tracing::error!("the key of dead letters cannot be had: {error}");
+                tracing::error!("the key of dead letters cannot be had: {}", error.message);
                 None
             }
         }

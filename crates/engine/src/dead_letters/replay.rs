@@ -20,7 +20,6 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::permission::{Permission, on_tool};
 use toolbooth_store::LetterContest;
-use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::{Progress, Round};
 use toolbooth_upstream::peer::Reading;
 
@@ -170,7 +169,7 @@ impl Engine {
             // Whoever must be asked is asked as for any call; nobody waits here meanwhile.
             patience: Some(Duration::ZERO),
         };
-        let answer = self.walk(request, &mut run, &CallLink::silent()).await;
+        let answer = self.walk_unattended(request, &mut run).await;
         // One letter is enough for one call.
         let lost = run.take_lost();
         (run.close(answer).await, lost)

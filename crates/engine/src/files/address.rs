@@ -2,7 +2,11 @@
 
 use super::Files;
 use crate::clock::now_ms;
+use crate::engine::Engine;
+use crate::keys::sealing_key;
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use toolbooth_core::call::inject::{
     Claims, Expected, KeyError, SignedUrl, TokenFault, TokenKey, TokenKeys, Uses,
 };
@@ -14,6 +18,9 @@ use uuid::Uuid;
 
 /// The name under which the store keeps a key that nobody configured.
 const KEY_NAME: &str = "file-token-key";
+
+/// The most addresses whose uses are counted at once.
+const MAX_COUNTED: usize = 100_000;
 
 /// Why a token opens nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,10 +71,7 @@ impl Fault for TokenRefusal {
 pub(super) async fn keys(configured: Option<Vec<u8>>, store: &dyn Store) -> Result<TokenKeys, Problem> {
     let secret = match configured {
         Some(secret) => secret,
-        None => {
-            let made = store.get_or_create_secret(KEY_NAME, &crate::engine::random_key).await;
-            made.map_err(|error| Problem::of(&error))?
-        }
+        None => sealing_key(store, KEY_NAME).await?.to_vec(),
     };
     // An id by the key itself: replicas with the same key agree on it.
     let digest = Sha256::new_with_prefix("toolbooth file key id\0").chain_update(&secret).finalize();
@@ -112,7 +116,7 @@ impl Files {
     }
 
     /// The file that a token opens, at the first look and at later ones where it may be used often.
-    pub async fn by_token(&self, id: &str, token: Option<&str>, look: Look) -> Result<FileRow, TokenRefusal> {
+    pub async fn by_token(&self, id: &str, token: Option<&str>, look: Look) -> Result<Granted, TokenRefusal> {
         let token = token.ok_or(TokenRefusal::Invalid)?;
         let now = now_ms();
         let expected = Expected { file: id, user: None, now_s: now / 1000 };
@@ -127,14 +131,69 @@ impl Files {
         if self.store.grant(call).await?.is_none_or(|until_ms| until_ms <= now) {
             return Err(TokenRefusal::Invalid);
         }
-        if claims.uses == Uses::Once && look == Look::Fetch {
-            let used =
-                self.store.use_nonce(&Sha256::digest(token), claims.expires_s.saturating_mul(1000)).await?;
-            if used == NonceUse::Again {
-                return Err(TokenRefusal::Invalid);
+        let is_used_up = match (claims.uses, look) {
+            (Uses::Once, Look::Fetch) => {
+                let expires_ms = claims.expires_s.saturating_mul(1000);
+                self.store.use_nonce(&Sha256::digest(token), expires_ms).await? == NonceUse::Again
             }
+            (Uses::Once, Look::Head) => false,
+            (Uses::Many, _) => !self.uses.count(token, claims.expires_s, now / 1000, self.terms.max_uses),
+        };
+        if is_used_up {
+            return Err(TokenRefusal::Invalid);
         }
-        Ok(file)
+        Ok(Granted { file, server: claims.server })
+    }
+}
+
+/// What a token opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Granted {
+    /// The file.
+    pub file: FileRow,
+    /// The server that the address was made for.
+    pub server: String,
+}
+
+/// How often addresses were used that may be used more than once.
+#[derive(Debug, Default)]
+pub(super) struct UseCount(Mutex<HashMap<[u8; 32], (u32, i64)>>);
+
+impl UseCount {
+    /// Counts a use; whether it is within what is allowed.
+    fn count(&self, token: &str, expires_s: i64, now_s: i64, most: u32) -> bool {
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if uses.len() >= MAX_COUNTED {
+            uses.retain(|_, (_, expires_s)| *expires_s > now_s);
+        }
+        let key: [u8; 32] = Sha256::digest(token).into();
+        // An address that cannot be counted is not honoured.
+        if uses.len() >= MAX_COUNTED && !uses.contains_key(&key) {
+            return false;
+        }
+        let (count, _) = uses.entry(key).or_insert((0, expires_s));
+        *count = count.saturating_add(1);
+        *count <= most
+    }
+}
+
+impl Engine {
+    /// The file that a token opens, if its owner may still use the server that the address was made for.
+    pub async fn file_by_token(
+        &self,
+        id: &str,
+        token: Option<&str>,
+        look: Look,
+    ) -> Result<FileRow, TokenRefusal> {
+        let Granted { file, server } = self.files().by_token(id, token, look).await?;
+        let Some(roster) = self.roster() else { return Ok(file) };
+        let owner = roster.caller(&file.user, None, file.session.as_deref()).await;
+        let owner = owner.ok_or(TokenRefusal::Invalid)?;
+        let catalog = self.catalog();
+        let entry = catalog.servers().iter().find(|(name, _)| name.as_str() == server);
+        let is_admitted =
+            entry.is_none_or(|(_, part)| part.entry.groups.iter().any(|group| owner.groups.contains(group)));
+        if is_admitted { Ok(file) } else { Err(TokenRefusal::Invalid) }
     }
 }
 

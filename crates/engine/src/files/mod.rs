@@ -15,7 +15,8 @@ mod tidy;
 #[cfg(feature = "s3")]
 pub use bucket::open_bucket;
 
-pub use address::{Look, TokenRefusal};
+use address::UseCount;
+pub use address::{Granted, Look, TokenRefusal};
 pub use problem::FileProblem;
 
 pub(crate) use grant::Grant;
@@ -32,7 +33,7 @@ use toolbooth_core::call::inject::{TokenKeys, UnknownName, Uses};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::file::{DEFAULT_MIME, FileName, FileOrigin, FileRow, clean_mime, guess_mime};
-use toolbooth_store::{BlobStream, Blobs, FileFilter, Store, StoreError};
+use toolbooth_store::{BlobStream, Blobs, FileFilter, FileQuota, Store, StoreError};
 use uuid::Uuid;
 
 /// The longest description that is kept.
@@ -51,6 +52,12 @@ pub struct FileTerms {
     pub grace: Duration,
     /// The largest file that is taken.
     pub max_bytes: u64,
+    /// How much one user may keep.
+    pub quota: FileQuota,
+    /// How long files are kept; for good, where absent.
+    pub keep: Option<Duration>,
+    /// How often an address that may be used more than once is honoured.
+    pub max_uses: u32,
     /// How often an address may be used.
     pub uses: Uses,
     /// What becomes of a name that names no file.
@@ -64,6 +71,9 @@ impl Default for FileTerms {
             url_lives: Duration::from_secs(3600),
             grace: Duration::from_secs(60),
             max_bytes: 250 << 20,
+            quota: FileQuota { bytes: 10 << 30, ..FileQuota::default() },
+            keep: None,
+            max_uses: 100,
             uses: Uses::Many,
             unknown: UnknownName::Refused,
         }
@@ -93,6 +103,7 @@ pub struct Files {
     blobs: Blobs,
     keys: TokenKeys,
     terms: FileTerms,
+    uses: UseCount,
 }
 
 impl fmt::Debug for Files {
@@ -141,7 +152,7 @@ impl Files {
     pub(crate) async fn open(room: FileRoom, store: Arc<dyn Store>) -> Result<Arc<Self>, Problem> {
         let FileRoom { blobs, terms, key } = room;
         let keys = address::keys(key, &*store).await?;
-        Ok(Arc::new(Self { store, blobs, keys, terms }))
+        Ok(Arc::new(Self { store, blobs, keys, terms, uses: UseCount::default() }))
     }
 
     /// The terms.
@@ -160,7 +171,12 @@ impl Files {
         let said = new.mime.as_deref().and_then(clean_mime).filter(|mime| mime != DEFAULT_MIME);
         let mime = said.unwrap_or_else(|| guess_mime(&name).to_owned());
         let id = Uuid::now_v7();
-        let limit = self.terms.max_bytes;
+        let (limit, quota) = (self.terms.max_bytes, self.terms.quota);
+        let (files, bytes) = self.store.file_usage(&caller.user).await?;
+        let room = quota.bytes.saturating_sub(bytes);
+        if files >= quota.files || room == 0 {
+            return Err(FileProblem::Quota);
+        }
         let mut writer = self.blobs.writer(id).await?;
         let mut content = pin!(content);
         while let Some(piece) = content.next().await {
@@ -170,6 +186,9 @@ impl Files {
             })?;
             if writer.size_bytes().saturating_add(piece.len() as u64) > limit {
                 return Err(FileProblem::TooLarge { limit_bytes: limit });
+            }
+            if writer.size_bytes().saturating_add(piece.len() as u64) > room {
+                return Err(FileProblem::Quota);
             }
             writer.write(piece).await?;
         }
@@ -195,7 +214,8 @@ impl Files {
                 viewer,
                 created_ms: now_ms(),
             };
-            match store.add_file(row).await {
+            // Uploads that came at the same time may have filled the rest.
+            match store.add_file_within(row, quota).await {
                 Ok(row) => Ok(row),
                 Err(error) => {
                     let _ = blobs.remove(id).await;
@@ -240,18 +260,41 @@ impl Files {
     pub async fn remove(&self, caller: &Caller, id: Uuid) -> Result<FileRow, FileProblem> {
         self.get(caller, id).await?;
         let removed = self.store.remove_file(id).await?.ok_or(FileProblem::Unknown)?;
-        // The row is gone, and with it the file; content that stays behind is swept at the next start.
+        self.remove_content(id).await;
+        Ok(removed)
+    }
+
+    /// Removes files that are older than files are kept; how many there were.
+    pub(crate) async fn purge(&self, wall_ms: i64) -> Result<usize, StoreError> {
+        let Some(keep) = self.terms.keep else { return Ok(0) };
+        let horizon_ms = wall_ms.saturating_sub(grant::milliseconds(keep));
+        let mut removed = 0;
+        loop {
+            let old = self.store.files_before(horizon_ms).await?;
+            if old.is_empty() {
+                return Ok(removed);
+            }
+            for id in old {
+                if self.store.remove_file(id).await?.is_some() {
+                    self.remove_content(id).await;
+                    removed += 1;
+                }
+            }
+        }
+    }
+
+    /// The row is gone, and with it the file; content that stays behind is swept at the next start.
+    async fn remove_content(&self, id: Uuid) {
         if let Err(error) = self.blobs.remove(id).await {
             tracing::warn!(file = %id, "the content of a removed file is left: {error}");
         }
-        Ok(removed)
     }
 }
 
 impl From<StoreError> for FileProblem {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Full { .. } => Self::TooMany,
+            StoreError::Full { .. } => Self::Quota,
             error => Self::Store(error),
         }
     }

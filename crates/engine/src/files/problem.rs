@@ -1,7 +1,7 @@
 //! What can go wrong with files.
 
 use toolbooth_core::fault::{Blame, Fault};
-use toolbooth_store::{BlobError, MAX_FILES_OF_USER, StoreError};
+use toolbooth_store::{BlobError, StoreError};
 
 /// A file could not be taken in, found or handed out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,9 +18,9 @@ pub enum FileProblem {
     /// It broke off before its end.
     #[error("the file broke off before its end")]
     CutShort,
-    /// The user has too many.
-    #[error("you have {MAX_FILES_OF_USER} files, and more are not kept")]
-    TooMany,
+    /// The user has as many as one user may.
+    #[error("you have as many files, or bytes of them, as one user may keep")]
+    Quota,
     /// There is no such file, or it is somebody else's.
     #[error("there is no such file")]
     Unknown,
@@ -38,7 +38,7 @@ impl Fault for FileProblem {
             Self::BadName => "file.bad-name",
             Self::TooLarge { .. } => "file.too-large",
             Self::CutShort => "file.cut-short",
-            Self::TooMany => "file.too-many",
+            Self::Quota => "files.quota",
             Self::Unknown => "file.unknown",
             Self::Store(error) => error.code(),
             Self::Blob(error) => error.code(),
@@ -58,7 +58,10 @@ impl Fault for FileProblem {
             Self::BadName => Some("give it a name such as report.pdf".into()),
             Self::TooLarge { .. } => Some("`files.max_upload_bytes` sets the limit".into()),
             Self::CutShort => Some("send it again".into()),
-            Self::TooMany => Some("remove some: `toolbooth files rm`".into()),
+            Self::Quota => Some(
+                "remove some: `toolbooth files rm`; `files.user_files` and `files.user_bytes` set the limits"
+                    .into(),
+            ),
             Self::Unknown => Some("`toolbooth files ls` shows your files".into()),
             Self::Store(error) => error.hint(),
             Self::Blob(error) => error.hint(),

@@ -144,7 +144,7 @@ async fn a_token_opens_its_file_for_its_call_on_every_replica() {
     for (case, files, id, token, refusal) in cases {
         let found = files.by_token(id, token.map(String::as_str), Look::Fetch).await;
         assert_eq!(found.as_ref().err(), refusal.as_ref(), "{case}");
-        assert_eq!(found.ok().map(|found| found.id), refusal.is_none().then_some(file.id), "{case}");
+        assert_eq!(found.ok().map(|found| found.file.id), refusal.is_none().then_some(file.id), "{case}");
     }
 }
 
@@ -166,6 +166,65 @@ async fn a_token_for_one_use_is_used_once_by_whichever_replica() {
         let again = files.by_token(&id, Some(token), Look::Fetch).await;
         assert_eq!(again.expect_err("used up").code(), "file.token-invalid");
     }
+}
+
+// audit: file addresses have unlimited uses.
+#[tokio::test]
+async fn an_address_is_honoured_so_often_and_no_more() {
+    let world = World::new();
+    let files = world.replica(None, FileTerms { max_uses: 3, ..FileTerms::default() }).await;
+    let file = files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("taken in");
+    let server = "mail".parse().expect("a name");
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let call = Uuid::now_v7();
+        world.store.open_grant(call, now_ms() + 10_000).await.expect("granted");
+        let url =
+            files.address("http://gate", &file, &server, call, now_ms() / 1000 + 100).expect("an address");
+        tokens.push(url.expose().split_once("?token=").expect("a token").1.to_owned());
+    }
+    let id = file.id.to_string();
+    for token in &tokens {
+        for look in [Look::Fetch, Look::Head, Look::Fetch] {
+            files.by_token(&id, Some(token), look).await.expect("within what is allowed");
+        }
+        let over = files.by_token(&id, Some(token), Look::Fetch).await;
+        assert_eq!(over.expect_err("used up").code(), "file.token-invalid");
+    }
+}
+
+// audit: no per-user quota.
+#[tokio::test]
+async fn a_user_keeps_so_many_files_and_bytes_and_no_more() {
+    let world = World::new();
+    let quota = FileQuota { files: 3, bytes: 10 };
+    let files = world.replica(None, FileTerms { quota, ..FileTerms::default() }).await;
+    let put = async |caller: &Caller, text: &str| {
+        files.put(caller, NewFile::upload("a.txt"), pieces(text)).await.map(|file| file.id)
+    };
+    put(&ann(None), "12345").await.expect("there is room");
+    assert_eq!(put(&ann(None), "123456").await, Err(FileProblem::Quota), "six are one too many");
+    let second = put(&ann(None), "1234").await.expect("there is room");
+    put(&ann(None), "1").await.expect("there is room");
+    assert_eq!(put(&ann(None), "").await, Err(FileProblem::Quota), "three are enough");
+    put(&Caller::guest("bo", []), "1234567890").await.expect("another user has room");
+    files.remove(&ann(None), second).await.expect("removed");
+    put(&ann(None), "1234").await.expect("there is room again");
+    // Uploads that come together share what is left.
+    let bo = Caller::guest("cy", []);
+    let (one, two) = tokio::join!(put(&bo, "123456"), put(&bo, "123456"));
+    assert!(one.is_ok() != two.is_ok(), "{one:?} {two:?}");
+}
+
+#[tokio::test]
+async fn old_files_go_where_that_is_wanted() {
+    let world = World::new();
+    let keep = Some(Duration::from_secs(60));
+    let files = world.replica(None, FileTerms { keep, ..FileTerms::default() }).await;
+    files.put(&ann(None), NewFile::upload("a.txt"), pieces("hello")).await.expect("taken in");
+    assert_eq!(files.purge(now_ms()).await, Ok(0));
+    assert_eq!(files.purge(now_ms() + 61_000).await, Ok(1));
+    assert_eq!(files.list(&ann(None), FileQuery::default()).await.expect("listed").len(), 0);
 }
 
 #[tokio::test]

@@ -47,9 +47,33 @@ pub(crate) use problem::ProblemDocument;
 pub use servers::ServerView;
 pub use tools::ToolView;
 
-/// What a forced reload does; the binary knows where the configuration is.
-pub type Reload =
-    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<serde_json::Value, Problem>> + Send>> + Send + Sync>;
+/// The outcome of a reload, in the making.
+type Reloading = Pin<Box<dyn Future<Output = Result<serde_json::Value, Problem>> + Send>>;
+
+/// Reads the configuration again; the binary knows where it is.
+pub type Reload = Arc<dyn Fn(ReloadCause) -> Reloading + Send + Sync>;
+
+/// Why the configuration is read again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReloadCause {
+    /// This user asked for it.
+    Asked(Arc<str>),
+    /// One of its files changed.
+    FileChanged,
+    /// The process got SIGHUP.
+    Signal,
+}
+
+impl ReloadCause {
+    /// Who is named in the audit.
+    pub fn by(&self) -> &str {
+        match self {
+            Self::Asked(user) => user,
+            Self::FileChanged => "(file change)",
+            Self::Signal => "(signal)",
+        }
+    }
+}
 
 /// What the handlers share.
 #[derive(Clone)]

@@ -68,7 +68,7 @@ impl From<Problem> for ProblemDocument {
             ("file.too-large" | "request.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
             ("request.encoded-body", _) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             ("request.bad-method", _) => StatusCode::METHOD_NOT_ALLOWED,
-            ("file.too-many" | "tool.changed-again", _) => StatusCode::CONFLICT,
+            ("files.quota" | "tool.changed-again", _) => StatusCode::CONFLICT,
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,

@@ -1,11 +1,11 @@
 //! The registry over REST: everything that a caller may use in one answer, and having it read anew.
 
-use super::Rest;
 use super::asked::{Asked, Nothing};
 use super::problem::ProblemDocument;
 use super::servers::{self, ServerView};
 use super::tools::{self, Narrowing, ToolPage};
 use super::who::{Keeper, Who};
+use super::{ReloadCause, Rest};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -129,10 +129,10 @@ pub struct RefreshedView {
 )]
 pub async fn refresh(
     State(rest): State<Rest>,
-    _: Keeper,
+    Keeper(caller): Keeper,
     Asked(RefreshQuery { force }): Asked<RefreshQuery>,
 ) -> Result<Json<RefreshView>, ProblemDocument> {
-    let configuration = (rest.reload)().await?;
+    let configuration = (rest.reload)(ReloadCause::Asked(caller.user.clone())).await?;
     let asked = if force == Some(true) { refresh::Asked::All } else { refresh::Asked::Connected };
     let servers = rest.door.engine.refresh(asked).await.into_iter().map(|(name, state)| {
         let StateReport { state, reason, .. } = StateReport::from(&state);

@@ -1,15 +1,16 @@
 //! Servers over REST.
 
-use super::Rest;
 use super::asked::{At, Nothing};
 use super::problem::{ProblemDocument, unknown_server};
 use super::who::{Keeper, Who};
+use super::{ReloadCause, Rest};
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::catalog::{Offer, ServerCatalog, SetAside};
 use toolbooth_core::fault::{Blame, Problem};
@@ -17,8 +18,8 @@ use toolbooth_core::lint::unsupplied_identity;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::permission::{Permission, on_offer, on_server, on_tool};
 use toolbooth_core::server::{About, Transport};
-use toolbooth_engine::Audience;
 use toolbooth_engine::engine::Managed;
+use toolbooth_engine::{Act, Audience};
 use toolbooth_upstream::{ServerState, StateReport, Supervised};
 use utoipa::ToSchema;
 
@@ -26,6 +27,8 @@ use utoipa::ToSchema;
 pub(super) const MOMENT: Duration = Duration::from_secs(1);
 /// How long a server may take to end: closed standard input, then TERM, then KILL.
 const ENDING: Duration = Duration::from_secs(7);
+/// What can be done to a server; each leaves a row in the audit.
+const ACTIONS: [&str; 4] = ["connect", "disconnect", "restart", "refresh"];
 
 /// A server as REST shows it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -376,6 +379,11 @@ pub async fn act(
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let server = running(&rest, &caller, &name)?;
     let before = server.state();
+    if ACTIONS.contains(&action.as_str()) {
+        let act =
+            Act { server: Some(&server.entry.name), ..Act::new(AuditKind::Server, &caller.user, &action) };
+        rest.door.engine.audit_act(act).await?;
+    }
     // What goes wrong on the way is in the view.
     match action.as_str() {
         "connect" => {
@@ -465,6 +473,10 @@ pub(super) async fn until(patience: Duration, holds: impl Fn() -> bool) {
         (status = 403, description = "`auth.admin-only`."),
     )
 )]
-pub async fn reload(State(rest): State<Rest>, _: Keeper, _: Nothing) -> Result<Json<Value>, ProblemDocument> {
-    Ok(Json((rest.reload)().await?))
+pub async fn reload(
+    State(rest): State<Rest>,
+    Keeper(caller): Keeper,
+    _: Nothing,
+) -> Result<Json<Value>, ProblemDocument> {
+    Ok(Json((rest.reload)(ReloadCause::Asked(caller.user.clone())).await?))
 }

@@ -9,7 +9,10 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use toolbooth_core::audit::AuditKind;
+use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_engine::Act;
 use toolbooth_upstream::oauth::{Authorizer, OAuthError, SignIn};
 use toolbooth_upstream::{ServerState, Supervised};
 use utoipa::ToSchema;
@@ -61,6 +64,17 @@ fn failed(error: OAuthError) -> ProblemDocument {
     Problem::of(&error).into()
 }
 
+/// Writes down who signed in or out.
+async fn audit(
+    rest: &Rest,
+    server: &Supervised,
+    caller: &Caller,
+    outcome: &str,
+) -> Result<(), ProblemDocument> {
+    let act = Act { server: Some(&server.entry.name), ..Act::new(AuditKind::Login, &caller.user, outcome) };
+    Ok(rest.door.engine.audit_act(act).await?)
+}
+
 /// Begins a sign-in to a server; for administrators. A new one ends the one before.
 #[utoipa::path(
     post,
@@ -96,6 +110,7 @@ pub async fn begin(
     match authorizer.begin_sign_in(&redirect_uri).await.map_err(failed)? {
         SignIn::At(url) => Ok(Json(SignInView { url: Some(url), server: None })),
         SignIn::Done => {
+            audit(&rest, &server, &caller, "signed-in").await?;
             servers::restart(&server).await;
             let server = servers::settled_view(&rest, &caller, &name).await?;
             Ok(Json(SignInView { url: None, server: Some(server) }))
@@ -129,6 +144,7 @@ pub async fn finish(
     let authorizer = authorizer(&server)?;
     let FinishBody { redirect } = asked::object(&body, FINISH_EXAMPLE)?;
     authorizer.finish_sign_in(redirect).await.map_err(failed)?;
+    audit(&rest, &server, &caller, "signed-in").await?;
     tracing::info!(server.name = %name, by = %caller.user, "somebody signed in to server `{name}`");
     servers::restart(&server).await;
     Ok(Json(servers::settled_view(&rest, &caller, &name).await?))
@@ -154,6 +170,7 @@ pub async fn forget(
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let server = servers::running(&rest, &caller, &name)?;
     authorizer(&server)?.forget().await;
+    audit(&rest, &server, &caller, "signed-out").await?;
     tracing::info!(server.name = %name, by = %caller.user, "the sign-in to server `{name}` is forgotten");
     servers::restart(&server).await;
     Ok(Json(servers::settled_view(&rest, &caller, &name).await?))

@@ -8,10 +8,11 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::token::TokenRecord;
 use toolbooth_engine::NewToken;
+use toolbooth_engine::clock::now_ms;
 use utoipa::ToSchema;
 
 /// What a right body looks like.
@@ -69,8 +70,7 @@ pub struct NewTokenView {
 }
 
 fn view(record: TokenRecord) -> TokenView {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let standing = record.standing(i64::try_from(now).unwrap_or(i64::MAX)).as_str();
+    let standing = record.standing(now_ms()).as_str();
     let TokenRecord { id, hash: _, user, groups, persona, note, created_ms, expires_ms, revoked_ms } = record;
     TokenView { id, user, groups, persona, note, created_ms, expires_ms, revoked_ms, standing }
 }
@@ -119,7 +119,7 @@ pub async fn create(
         .into());
     }
     let lasts = expires_seconds.map(Duration::from_secs);
-    let made = rest.door.engine.make_token(NewToken { user, groups, persona, note, lasts }).await?;
+    let made = rest.door.engine.make_token(NewToken { user, groups, persona, note, lasts }, &caller).await?;
     tracing::info!(token.id = %made.record.id, token.user = %made.record.user, by = %caller.user, "a token was made");
     Ok((StatusCode::CREATED, Json(NewTokenView { about: view(made.record), token: made.bearer })))
 }
@@ -141,7 +141,7 @@ pub async fn revoke(
     At(id): At<String>,
     _: Nothing,
 ) -> Result<Json<TokenView>, ProblemDocument> {
-    let Some(record) = rest.door.engine.revoke_token(&id).await? else {
+    let Some(record) = rest.door.engine.revoke_token(&id, &caller).await? else {
         return Err(Problem {
             code: "token.unknown",
             blame: Blame::Caller,

@@ -91,3 +91,54 @@ fn places_are_named_by_addresses() {
         assert_eq!(text.parse::<BlobPlace>(), expected, "{text}");
     }
 }
+
+// audit: a link planted in the blob folder is followed.
+#[tokio::test]
+async fn links_in_the_folder_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join("blobs");
+    let blobs = Blobs::in_folder(folder.clone());
+    let outside = home.path().join("outside");
+    std::fs::write(&outside, "a secret of somebody else").expect("written");
+    let id = Uuid::now_v7();
+    write(&blobs, id, &content(30), 30).await;
+    let name = id.simple().to_string();
+    let place = folder.join(&name[30..]).join(id.to_string());
+    assert!(place.is_file(), "the test knows where blobs lie");
+
+    // In place of the blob.
+    std::fs::remove_file(&place).expect("removed");
+    symlink(&outside, &place).expect("a link");
+    assert_eq!(blobs.read(id, 0..25).await.err(), Some(BlobError::Denied));
+    blobs.remove(id).await.expect("the link goes, not what it points to");
+    assert!(outside.is_file());
+
+    // In place of the folder that blobs are spread over.
+    std::fs::remove_dir(place.parent().expect("a folder")).expect("removed");
+    let elsewhere = home.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a folder");
+    std::fs::write(elsewhere.join(id.to_string()), "not a blob").expect("written");
+    symlink(&elsewhere, place.parent().expect("a folder")).expect("a link");
+    assert_eq!(blobs.read(id, 0..5).await.err(), Some(BlobError::Denied));
+    assert_eq!(blobs.writer(id).await.err(), Some(BlobError::Denied), "nothing is written elsewhere");
+}
+
+// audit: blobs 0666 under umask 0.
+#[tokio::test]
+async fn blobs_are_for_their_owner_alone_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().expect("a folder");
+    let blobs = Blobs::in_folder(home.path().join("blobs"));
+    for size in [3, 600_000] {
+        let id = Uuid::now_v7();
+        let name = id.simple().to_string();
+        let inner = home.path().join("blobs").join(&name[30..]);
+        // What a process without a umask would have made.
+        std::fs::create_dir_all(&inner).expect("a folder");
+        std::fs::set_permissions(&inner, PermissionsExt::from_mode(0o777)).expect("open to all");
+        write(&blobs, id, &content(size), 100_000).await;
+        let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+        assert_eq!((mode(&inner), mode(&inner.join(id.to_string()))), (0o700, 0o600));
+    }
+}

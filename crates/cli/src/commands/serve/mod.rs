@@ -21,12 +21,13 @@ use std::io::IsTerminal;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_engine::{Engine, Roster};
+use toolbooth_engine::{Engine, Roster, audit_trust};
 use toolbooth_server::mcp::Door;
-use toolbooth_server::rest::{self, ConfigStatus, Reload, Rest};
+use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, Rest};
 use toolbooth_server::{Doors, Staff, listen};
 use toolbooth_store::Store;
 
@@ -111,8 +112,13 @@ async fn serve(
     let listener =
         listen::bind(settings.listen.0).await.map_err(|error| Failure::failed(Problem::of(&error)))?;
     let address = listener.local_addr().unwrap_or(settings.listen.0);
+    // A file that may not grow any more is an error of that write, not the end of the process.
+    let _file_size = tokio::signal::unix::signal(SignalKind::from_raw(nix::libc::SIGXFSZ));
     let keeping = footprint::keep_nothing();
     let store = claim_store(&settings).await?;
+    if let Err(problem) = audit_trust(&*store, &callers::operator(), &sources.trust.entries()).await {
+        tracing::error!("what is trusted was not written into the audit: {}", problem.message);
+    }
     let plans = gateway::plans(&loaded, &gateway::vaults(&settings, &store));
     let engine = gateway::engine_of(&loaded, &sources, store, plans, Some(address)).await;
     let engine = engine.map_err(Failure::failed)?;
@@ -197,6 +203,7 @@ async fn settle(engine: Arc<Engine>, keeping: Keeping) {
 async fn sweep(door: Arc<Door>, stop: CancellationToken) {
     let mut often = tokio::time::interval(Duration::from_secs(10));
     let mut now_and_then = tokio::time::interval(Duration::from_secs(3));
+    let mut every_minute = tokio::time::interval(Duration::from_secs(60));
     let mut seldom = tokio::time::interval(Duration::from_secs(600));
     loop {
         tokio::select! {
@@ -207,13 +214,14 @@ async fn sweep(door: Arc<Door>, stop: CancellationToken) {
                 door.engine.replay_due().await;
             }
             _ = now_and_then.tick() => door.engine.save_health().await,
+            _ = every_minute.tick() => door.engine.save_clock().await,
             _ = seldom.tick() => door.engine.purge().await,
         }
     }
 }
 
 async fn heed_signals(stop: CancellationToken, reload: Reload) {
-    use tokio::signal::unix::{SignalKind, signal};
+    use tokio::signal::unix::signal;
     let (Ok(mut term), Ok(mut int), Ok(mut hup)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
     else {
@@ -227,7 +235,7 @@ async fn heed_signals(stop: CancellationToken, reload: Reload) {
             // The terminal was closed, and whoever started it there meant it to end with it.
             _ = hup.recv() => match attended {
                 true => break,
-                false => reloading::now(&reload).await,
+                false => reloading::now(&reload, ReloadCause::Signal).await,
             },
         }
     }

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
 use toolbooth_config::watch::{Watch, watch};
 use toolbooth_config::{LoadFailure, Loaded, Settings, Sources};
+use toolbooth_core::audit::AuditKind;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_engine::{Act, audit_trust};
 use toolbooth_server::identify::Difference;
 use toolbooth_server::mcp::Door;
-use toolbooth_server::rest::{ConfigStatus, Reload};
+use toolbooth_server::rest::{ConfigStatus, Reload, ReloadCause};
 
 /// The files that are watched; a reload may find others.
 #[derive(Clone)]
@@ -43,7 +45,7 @@ impl Watched {
     pub async fn follow(self, reload: Reload) {
         let mut news = self.news.lock().await;
         while news.recv().await.is_some() {
-            now(&reload).await;
+            now(&reload, ReloadCause::FileChanged).await;
         }
     }
 }
@@ -122,7 +124,7 @@ pub fn trust_required(files: &[&Path]) -> Problem {
 /// Reads the configuration again and brings the gateway in line; all of it or nothing.
 pub fn reloader(door: Arc<Door>, in_force: InForce, watched: Watched, status: Arc<ConfigStatus>) -> Reload {
     let in_force = Arc::new(Mutex::new(in_force));
-    Arc::new(move || {
+    Arc::new(move |cause| {
         let (door, in_force, watched) = (door.clone(), in_force.clone(), watched.clone());
         let status = status.clone();
         Box::pin(async move {
@@ -133,6 +135,7 @@ pub fn reloader(door: Arc<Door>, in_force: InForce, watched: Watched, status: Ar
                 let event = Event::new(EventKind::ConfigError).code(problem.code);
                 door.engine.emit(event.with("message", problem.message.as_str()));
             }
+            audit(&door, &in_force.sources, &cause, &done).await;
             done
         })
     })
@@ -166,7 +169,7 @@ async fn apply(
     }
     let settings = &loaded.settings;
     // Everything that can be wrong is found out before anything is put in force.
-    let terms = terms::terms(settings)?;
+    let terms = terms::of(&loaded)?;
     let identity = callers::identity_at(&loaded, in_force.address)?;
     let directory = callers::directory(&loaded, callers::http())?;
     let outward = Outward::of(settings)?;
@@ -221,9 +224,33 @@ fn tell_of_restart(door: &Door, status: &ConfigStatus, settings: &[&'static str]
     status.needs_restart(settings.iter().map(|name| (*name).to_owned()).collect());
 }
 
+/// Writes down that the configuration was read again, and what is trusted by now. It is in force already: a
+/// row that cannot be written is said in the log.
+async fn audit(
+    door: &Door,
+    sources: &Sources,
+    cause: &ReloadCause,
+    done: &Result<serde_json::Value, Problem>,
+) {
+    let (outcome, code) = match done {
+        Ok(_) => ("reloaded", None),
+        Err(problem) => ("failed", Some(problem.code)),
+    };
+    let act = Act { code, ..Act::new(AuditKind::Config, cause.by(), outcome) };
+    let act = match done {
+        Ok(report) => act.with(&[("applied", &report["applied"].to_string())]),
+        Err(_) => act,
+    };
+    let noted = door.engine.audit_act(act).await;
+    let trusted = audit_trust(&**door.engine.store(), cause.by(), &sources.trust.entries()).await;
+    for problem in [noted, trusted].into_iter().filter_map(Result::err) {
+        tracing::error!("a reload was not written into the audit: {}", problem.message);
+    }
+}
+
 /// Reads the configuration again and says in the log what came of it.
-pub async fn now(reload: &Reload) {
-    match reload().await {
+pub async fn now(reload: &Reload, cause: ReloadCause) {
+    match reload(cause).await {
         Ok(report) => tracing::info!("the configuration was read again: {}", report["applied"]),
         Err(problem) => {
             tracing::error!(

@@ -85,7 +85,7 @@ pub async fn download(
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
     let look = if method == Method::HEAD { Look::Head } else { Look::Fetch };
-    let found = rest.door.engine.files().by_token(&id, token.as_deref(), look).await;
+    let found = rest.door.engine.file_by_token(&id, token.as_deref(), look).await;
     let file = found.map_err(|refusal| {
         let status = match refusal {
             TokenRefusal::Invalid => StatusCode::UNAUTHORIZED,

@@ -16,9 +16,10 @@ use super::who::Who;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use toolbooth_core::audit::AuditKind;
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_core::file::{FileOrigin, FileRow};
-use toolbooth_engine::{FileProblem, FileQuery, MAX_FILES_PAGE};
+use toolbooth_engine::{Act, FileProblem, FileQuery, MAX_FILES_PAGE};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -161,8 +162,13 @@ pub async fn remove(
     At(id): At<String>,
     _: Nothing,
 ) -> Result<Json<FileView>, ProblemDocument> {
-    let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    Ok(Json(view(rest.door.engine.files().remove(&caller, id).await.map_err(problem)?)))
+    let id: Uuid = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
+    let file = rest.door.engine.files().remove(&caller, id).await.map_err(problem)?;
+    let act = Act { user: Some(&file.user), ..Act::new(AuditKind::File, &caller.user, "deleted") };
+    let details =
+        [("file", &*id.to_string()), ("name", file.name.as_str()), ("sha256", &asked::hex(&file.sha256))];
+    rest.door.engine.audit_act(act.with(&details)).await?;
+    Ok(Json(view(file)))
 }
 
 /// A fault of files on its way out.

@@ -1,0 +1,57 @@
+//! The secret values of a configuration, which must not be shown wherever they turn up.
+
+use toolbooth_config::{Loaded, ServerConfigState, Settings};
+use toolbooth_core::secret::{KnownSecrets, SecretText};
+use toolbooth_core::server::{OutboundAuth, Remote, ServerEntry, Transport};
+
+/// What the `${VAR}` of a configuration stand for, and the gateway's own keys.
+pub fn known_secrets(loaded: &Loaded) -> KnownSecrets {
+    let mut texts = of_settings(&loaded.settings);
+    for server in &loaded.servers {
+        if let ServerConfigState::Ready(entry) = &server.state {
+            texts.extend(of_entry(entry));
+        }
+    }
+    KnownSecrets::new(texts.into_iter().flat_map(SecretText::secrets))
+}
+
+fn of_settings(settings: &Settings) -> Vec<&SecretText> {
+    let optional = [
+        &settings.store.url,
+        &settings.blobs.access_key,
+        &settings.blobs.secret_key,
+        &settings.auth.header.secret,
+        &settings.files.key,
+        &settings.dead_letters.key,
+        &settings.llm.base_url,
+        &settings.llm.api_key,
+        &settings.telemetry.otlp_url,
+    ];
+    let webhooks = settings.events.webhooks.iter();
+    let hooks = webhooks.flat_map(|hook| [Some(&hook.url), hook.secret.as_ref()]).flatten();
+    optional.into_iter().flatten().chain(settings.telemetry.headers.values()).chain(hooks).collect()
+}
+
+fn of_entry(entry: &ServerEntry) -> Vec<&SecretText> {
+    let mut texts = Vec::new();
+    match &entry.transport {
+        Transport::Stdio { command, args, cwd: _, env } => {
+            texts.push(command);
+            texts.extend(args.iter().chain(env.values()));
+        }
+        Transport::Http(Remote { url, headers })
+        | Transport::Sse(Remote { url, headers })
+        | Transport::WebSocket(Remote { url, headers }) => {
+            texts.push(url);
+            texts.extend(headers.values());
+        }
+        Transport::Bundled(_) | Transport::Own | Transport::Virtual => {}
+    }
+    match &entry.auth {
+        OutboundAuth::None => {}
+        OutboundAuth::Bearer(token) => texts.push(token),
+        OutboundAuth::ApiKey { header: _, key } => texts.push(key),
+        OutboundAuth::OAuth(client) => texts.extend(client.client_secret.as_ref()),
+    }
+    texts
+}

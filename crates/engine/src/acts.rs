@@ -1,0 +1,63 @@
+//! Audit rows of administrative acts.
+
+use crate::clock::wall_ms;
+use crate::engine::Engine;
+use toolbooth_core::audit::{AuditEntry, AuditKind};
+use toolbooth_core::fault::Problem;
+use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::names::ServerName;
+
+/// An administrative act.
+#[derive(Debug, Clone)]
+pub struct Act<'a> {
+    /// What it is about.
+    pub kind: AuditKind,
+    /// Who did it.
+    pub by: &'a str,
+    /// Whose token, file or consent it was; the one who acted, where it is nobody's.
+    pub user: Option<&'a str>,
+    /// What was done: `created`, `revoked`, `reloaded`.
+    pub outcome: &'a str,
+    /// The server, where it was about one.
+    pub server: Option<&'a ServerName>,
+    /// The fault's code, where it failed.
+    pub code: Option<&'static str>,
+    /// Anything else worth knowing; never a secret.
+    pub detail: Option<RawJson>,
+}
+
+impl<'a> Act<'a> {
+    /// An act of which nothing else is known.
+    pub fn new(kind: AuditKind, by: &'a str, outcome: &'a str) -> Self {
+        Self { kind, by, user: None, outcome, server: None, code: None, detail: None }
+    }
+
+    /// The same with details, each a name and a text.
+    #[must_use]
+    pub fn with(self, details: &[(&str, &str)]) -> Self {
+        let mut detail = ObjectWriter::default();
+        for (name, text) in details {
+            detail.text(name, text);
+        }
+        Self { detail: Some(detail.finish()), ..self }
+    }
+
+    /// The row of it.
+    pub fn entry(&self, at_ms: i64) -> AuditEntry {
+        AuditEntry {
+            by: Some(self.by.into()),
+            server: self.server.map(ServerName::shared),
+            code: self.code.map(Into::into),
+            detail: self.detail.clone(),
+            ..AuditEntry::new(at_ms, self.kind.as_str(), self.user.unwrap_or(self.by), self.outcome)
+        }
+    }
+}
+
+impl Engine {
+    /// Writes an administrative act into the audit; it is on disk when this returns.
+    pub async fn audit_act(&self, act: Act<'_>) -> Result<(), Problem> {
+        let entry = act.entry(wall_ms());
+        self.store().audit_now(vec![entry]).await.map_err(|error| Problem::of(&error))
+    }
+}
