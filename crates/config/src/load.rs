@@ -174,18 +174,22 @@ impl Loaded {
     /// Project files that wait for trust and say how callers are recognised or what they may do. Without them the
     /// gateway would run more openly than the folder asks.
     pub fn rules_waiting(&self) -> Vec<&Path> {
-        let rules = |settings: &&UntrustedSettings| {
-            settings.keys.iter().any(|key| matches!(key.as_str(), "auth" | "policy"))
-        };
-        self.untrusted.iter().filter(rules).map(|settings| settings.file.as_path()).collect()
+        self.waiting_with(&["auth", "policy"])
     }
 
     /// Project files that wait for trust and hold settings that protect.
     pub fn protections_waiting(&self) -> Vec<&Path> {
-        let protects = |settings: &&UntrustedSettings| {
-            settings.keys.iter().any(|key| PROTECTIONS.contains(&key.as_str()))
+        self.waiting_with(&PROTECTIONS)
+    }
+
+    fn waiting_with(&self, keys: &[&str]) -> Vec<&Path> {
+        // Manifests wait as well; what they name are tools, not settings.
+        let is_document =
+            |file: &Path| self.documents.iter().any(|document| document.path.as_deref() == Some(file));
+        let has_any = |settings: &&UntrustedSettings| {
+            is_document(&settings.file) && settings.keys.iter().any(|key| keys.contains(&key.as_str()))
         };
-        self.untrusted.iter().filter(protects).map(|settings| settings.file.as_path()).collect()
+        self.untrusted.iter().filter(has_any).map(|settings| settings.file.as_path()).collect()
     }
 
     /// Files whose settings are in force.

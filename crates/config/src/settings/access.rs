@@ -132,7 +132,7 @@ pub struct HeaderAuth {
     pub name: String,
     /// The header that proves it is the proxy.
     pub secret_header: String,
-    /// What that header must hold.
+    /// What that header must hold; 16 characters or more.
     #[serde(with = "secret_option")]
     #[schemars(with = "Option<String>")]
     pub secret: Option<SecretText>,
@@ -251,17 +251,17 @@ impl JsonSchema for Groups {
 pub struct Persona {
     /// Globs of the tools it may use; absent means none, unless it inherits.
     pub allowed_tools: Option<Vec<String>>,
-    /// Skills it may use.
+    /// Skills it may use. Nothing acts on it yet.
     pub allowed_skills: Option<Vec<String>>,
     /// Whether the shared tools are part of it.
     pub inherit: Option<Inherit>,
     /// Groups whose members may pick it; absent means everybody.
     pub groups: Option<Vec<String>>,
-    /// Conditions on its calls.
+    /// Conditions on its calls. Nothing acts on them yet.
     pub flags: BTreeMap<String, serde_json::Value>,
     /// What it is for.
     pub description: Option<String>,
-    /// What the model is told.
+    /// What the model is told. Nothing acts on it yet.
     pub prompt: Option<String>,
 }
 

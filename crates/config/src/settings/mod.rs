@@ -80,11 +80,11 @@ pub struct Settings {
     #[serde(with = "text_option")]
     #[schemars(with = "Option<String>")]
     pub env_file: Option<SecretText>,
-    /// Only these tools enter the catalog; empty means all. Globs on `server.tool`.
+    /// Only these tools enter the catalog; empty means all. Globs on any form of a tool's name with its server's in it.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub allow_tools: Vec<String>,
-    /// These tools enter nothing; wins over `allow_tools`. Every layer adds to it.
+    /// These tools enter nothing; wins over `allow_tools`. Globs on any form of a tool's name. Every layer adds to it.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub deny_tools: Vec<String>,
