@@ -2,6 +2,7 @@
 
 use crate::render;
 use crate::shell::editor::{Editor, Typed};
+use nix::sys::termios::{FlushArg, tcflush};
 use std::io::{BufRead, IsTerminal, Write};
 
 /// A place where somebody may sit.
@@ -46,7 +47,14 @@ impl Desk {
     }
 }
 
+/// Forgets what was typed before a question was put: it cannot be meant as the answer.
+pub fn discard_type_ahead() {
+    // Nothing to forget where nobody types.
+    let _ = tcflush(std::io::stdin(), FlushArg::TCIFLUSH);
+}
+
 fn read_line(prompt: &str) -> Option<String> {
+    discard_type_ahead();
     render::complain(prompt);
     let _ = std::io::stderr().flush();
     let mut said = String::new();

@@ -4,7 +4,8 @@ use crate::masking::known_secrets;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use toolbooth_config::settings::{
-    AskDefault, AuditedCalls, AuthMode, Consent, Effect, ExposureMode, OnChange, PlanReads, Rule, Subject,
+    AskDefault, AuditedCalls, AuthMode, Consent, Effect, ExposureMode, OnChange, PlanReads, Rule,
+    RuleApproval, Subject,
 };
 use toolbooth_config::{Loaded, Settings, settings};
 use toolbooth_core::allowance::Allowance;
@@ -228,6 +229,7 @@ fn rule(rule: &Rule) -> Result<policy::Rule, policy::RuleFault> {
     };
     let effect = match rule.effect {
         Effect::Allow => policy::RuleEffect::Allow,
+        Effect::Ask if rule.approval == Some(RuleApproval::Approver) => policy::RuleEffect::AskApprover,
         Effect::Ask => policy::RuleEffect::Ask,
         Effect::Plan => policy::RuleEffect::Plan,
         Effect::Deny => policy::RuleEffect::Deny,

@@ -1,14 +1,14 @@
 //! Allowances: how many calls, how much time and how much money one caller may use.
 //!
-//! Calls are counted by user over a minute. Time and money are counted by session; where a client keeps none,
-//! by user and day.
+//! Calls are counted by user over a minute, time and money by user and day. Sessions do not count: a client names its
+//! own, so a new name would begin anew.
 
 use crate::caller::Caller;
 use crate::fault::{Blame, Fault};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How many callers and sessions are remembered; then those that were quiet longest are forgotten.
+/// How many callers are remembered; then those that were quiet longest are forgotten.
 const MOST_REMEMBERED: usize = 20_000;
 const DAY_MS: u64 = 86_400_000;
 
@@ -17,9 +17,9 @@ const DAY_MS: u64 = 86_400_000;
 pub struct Allowance {
     /// Calls of one user in any minute.
     pub calls_per_minute: Option<u32>,
-    /// Time of tools in one session.
+    /// Time of tools of one user in one day, by UTC.
     pub runtime: Option<Duration>,
-    /// Cost of one session, in the units of manifests.
+    /// Cost of one user in one day, by UTC, in the units of manifests.
     pub cost: Option<f64>,
 }
 
@@ -44,17 +44,17 @@ pub enum OverAllowance {
         wait_seconds: u64,
     },
     /// Too much time.
-    #[error("`{tool}` was not called: the {} s that tools may run {per} are used up", limit.as_secs())]
+    #[error("`{tool}` was not called: the {} s that tools may run in one day are used up", limit.as_secs())]
     Runtime {
         /// The tool.
         tool: String,
         /// The limit.
         limit: Duration,
-        /// Over what it is counted.
-        per: Per,
     },
     /// Too much money.
-    #[error("`{tool}` was not called: it costs {cost}, and {spent} of the {limit} allowed {per} are spent")]
+    #[error(
+        "`{tool}` was not called: it costs {cost}, and {spent} of the {limit} allowed in one day are spent"
+    )]
     Cost {
         /// The tool.
         tool: String,
@@ -64,27 +64,7 @@ pub enum OverAllowance {
         spent: f64,
         /// The limit.
         limit: f64,
-        /// Over what it is counted.
-        per: Per,
     },
-}
-
-/// Over what time and money are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Per {
-    /// One session of a client.
-    Session,
-    /// A day of a user whose client keeps no session, by UTC.
-    Day,
-}
-
-impl std::fmt::Display for Per {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Session => "in one session",
-            Self::Day => "in one day",
-        })
-    }
 }
 
 impl Fault for OverAllowance {
@@ -101,19 +81,16 @@ impl Fault for OverAllowance {
     }
 
     fn hint(&self) -> Option<String> {
-        let (per, setting) = match self {
+        let setting = match self {
             Self::Calls { wait_seconds, .. } => {
                 return Some(format!(
                     "call again in {wait_seconds} s; `limits.calls_per_minute` sets the limit"
                 ));
             }
-            Self::Runtime { per, .. } => (per, "limits.runtime_seconds"),
-            Self::Cost { per, .. } => (per, "limits.cost"),
+            Self::Runtime { .. } => "limits.runtime_seconds",
+            Self::Cost { .. } => "limits.cost",
         };
-        Some(match per {
-            Per::Session => format!("a new session begins anew; `{setting}` sets the limit"),
-            Per::Day => format!("it begins anew at midnight UTC; `{setting}` sets the limit"),
-        })
+        Some(format!("it begins anew at midnight UTC; `{setting}` sets the limit"))
     }
 }
 
@@ -142,18 +119,12 @@ struct Purse {
 
 /// Whose time and money it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PurseKey {
-    key: Box<str>,
-    per: Per,
-}
+pub struct PurseKey(Box<str>);
 
 impl PurseKey {
     /// The one of a caller.
     pub fn of(caller: &Caller) -> Self {
-        match &caller.session {
-            Some(session) => Self { key: format!("{}\n{session}", caller.user).into(), per: Per::Session },
-            None => Self { key: (&*caller.user).into(), per: Per::Day },
-        }
+        Self((&*caller.user).into())
     }
 }
 
@@ -172,11 +143,11 @@ impl Spending {
         if allowance.runtime.is_some() || allowance.cost.is_some() {
             let purse = self.purse(&key, now_ms);
             if let Some(limit) = allowance.runtime.filter(|limit| purse.runtime >= *limit) {
-                return Err(OverAllowance::Runtime { tool: tool.to_owned(), limit, per: key.per });
+                return Err(OverAllowance::Runtime { tool: tool.to_owned(), limit });
             }
             if let Some(limit) = allowance.cost.filter(|limit| cost > 0.0 && purse.cost + cost > *limit) {
                 let spent = purse.cost;
-                return Err(OverAllowance::Cost { tool: tool.to_owned(), cost, spent, limit, per: key.per });
+                return Err(OverAllowance::Cost { tool: tool.to_owned(), cost, spent, limit });
             }
         }
         if let Some(limit) = allowance.calls_per_minute {
@@ -198,12 +169,13 @@ impl Spending {
     }
 
     fn purse(&mut self, key: &PurseKey, now_ms: u64) -> &mut Purse {
-        if self.purses.len() >= MOST_REMEMBERED && !self.purses.contains_key(&key.key) {
+        if self.purses.len() >= MOST_REMEMBERED && !self.purses.contains_key(&key.0) {
             forget_half(&mut self.purses, |purse| purse.used_ms);
         }
-        let purse = self.purses.entry(key.key.clone()).or_default();
+        let purse = self.purses.entry(key.0.clone()).or_default();
         let day = now_ms / DAY_MS;
-        if key.per == Per::Day && purse.day != day {
+        // A clock that is set back gives nothing back.
+        if purse.day < day {
             *purse = Purse { day, ..Purse::default() };
         }
         purse.used_ms = now_ms;
@@ -292,29 +264,30 @@ mod tests {
         assert_eq!(take(&ann, 5000), Ok(()));
     }
 
+    // audit: allowances per session restart with a new session name
     #[test]
-    fn time_and_money_are_counted_by_session_or_day() {
+    fn time_and_money_are_counted_by_day_whatever_session_is_named() {
         let allowance =
             Allowance { runtime: Some(Duration::from_secs(10)), cost: Some(1.0), ..Allowance::default() };
         let one = in_session("ann", Some("1"));
         let mut spending = Spending::default();
         let key = spending.take(&allowance, &one, "t", 0.6, 0).expect("room");
-        let over = spending.take(&allowance, &one, "t", 0.6, 0).expect_err("too dear");
+        let over =
+            spending.take(&allowance, &in_session("ann", Some("2")), "t", 0.6, 0).expect_err("too dear");
         assert_eq!(
             over.to_string(),
-            "`t` was not called: it costs 0.6, and 0.6 of the 1 allowed in one session are spent"
+            "`t` was not called: it costs 0.6, and 0.6 of the 1 allowed in one day are spent"
         );
         assert!(spending.take(&allowance, &one, "t", 0.4, 0).is_ok());
-        spending.ran(&key, Duration::from_secs(10), 0);
-        let over = spending.take(&allowance, &one, "t", 0.0, 0).expect_err("too long");
-        assert_eq!(over.code(), "call.over-runtime");
-        assert!(spending.take(&allowance, &in_session("ann", Some("2")), "t", 0.0, 0).is_ok());
-        // Without a session the day counts.
-        let plain = in_session("ann", None);
-        let key = spending.take(&allowance, &plain, "t", 0.0, 0).expect("room");
-        spending.ran(&key, Duration::from_secs(11), DAY_MS - 1);
-        assert!(spending.take(&allowance, &plain, "t", 0.0, DAY_MS - 1).is_err());
-        assert!(spending.take(&allowance, &plain, "t", 0.0, DAY_MS).is_ok());
+        spending.ran(&key, Duration::from_secs(10), DAY_MS - 1);
+        for session in [None, Some("1"), Some("2")] {
+            let over = spending.take(&allowance, &in_session("ann", session), "t", 0.0, DAY_MS - 1);
+            assert_eq!(over.expect_err("too long").code(), "call.over-runtime");
+        }
+        assert!(spending.take(&allowance, &in_session("bob", None), "t", 0.0, DAY_MS - 1).is_ok());
+        let key = spending.take(&allowance, &one, "t", 1.0, DAY_MS).expect("another day");
+        spending.ran(&key, Duration::from_secs(10), DAY_MS);
+        assert!(spending.take(&allowance, &one, "t", 0.0, DAY_MS - 1).is_err(), "a clock that was set back");
     }
 
     #[test]

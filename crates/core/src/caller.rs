@@ -5,7 +5,10 @@ use crate::compliance::Level;
 use crate::exposure::Loaded;
 use crate::json::RawJson;
 use crate::persona::Persona;
+use crate::words::NoSuchWord;
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// The group every authenticated caller is in.
@@ -30,6 +33,8 @@ pub struct Caller {
     pub session: Option<Arc<str>>,
     /// How the caller's processes are told from other callers'.
     pub standing: Standing,
+    /// What the caller was identified by.
+    pub identified_by: IdentifiedBy,
     /// What the request brought for servers that want it.
     pub carried: Carried,
 }
@@ -60,9 +65,44 @@ impl PartialEq for Carried {
 
 impl Eq for Carried {}
 
-impl std::fmt::Debug for Carried {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Carried(..)")
+    }
+}
+
+/// What a caller was identified by: where the rights of a call that runs later are looked up. It is no secret.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum IdentifiedBy {
+    /// A name that a trusted proxy, the local socket or the machine itself vouches for.
+    #[default]
+    Name,
+    /// One of the gateway's own tokens, by its id.
+    Token(Arc<str>),
+    /// A signed token of an identity provider.
+    SignedToken,
+}
+
+impl fmt::Display for IdentifiedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name => f.write_str("name"),
+            Self::Token(id) => write!(f, "token:{id}"),
+            Self::SignedToken => f.write_str("signed_token"),
+        }
+    }
+}
+
+impl FromStr for IdentifiedBy {
+    type Err = NoSuchWord;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchWord> {
+        match text.split_once(':') {
+            Some(("token", id)) => Ok(Self::Token(id.into())),
+            None if text == "name" => Ok(Self::Name),
+            None if text == "signed_token" => Ok(Self::SignedToken),
+            _ => Err(NoSuchWord { kind: "way of identification" }),
+        }
     }
 }
 
@@ -115,6 +155,7 @@ impl Caller {
             compliance_level: None,
             session: None,
             standing: Standing::Owner,
+            identified_by: IdentifiedBy::Name,
             carried: Carried::default(),
         }
     }

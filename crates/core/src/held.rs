@@ -1,6 +1,7 @@
 //! Held calls: what waits for a person, and the only ways from one state to the next.
 
 use crate::audit::AuditEntry;
+use crate::caller::{Caller, IdentifiedBy};
 use crate::fault::{Blame, Fault};
 use crate::json::{Member, RawJson};
 use crate::names::ServerName;
@@ -38,11 +39,13 @@ words! {
 }
 
 words! {
-    /// Who may answer.
+    /// Who may say yes, mildest first. Anybody who may see a held call as its caller or an approver may say no.
     pub enum Answerer ("kind of answerer") {
-        /// The caller, or an approver.
+        /// The caller, or an approver; the answer may be remembered.
         CallerOrApprover = "caller_or_approver",
-        /// An approver alone: the operator forced the question.
+        /// The caller, or an approver, each time and in person: nothing that was said beforehand counts.
+        InPerson = "in_person",
+        /// An approver other than the caller: four eyes.
         ApproverOnly = "approver_only",
     }
 }
@@ -59,6 +62,15 @@ words! {
     }
 }
 
+/// Whether somebody may answer for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IsApprover {
+    /// They may.
+    Yes,
+    /// They answer for themselves alone.
+    No,
+}
+
 /// A call that waits for a person. The rights of its caller are looked up anew when it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldCall {
@@ -72,6 +84,10 @@ pub struct HeldCall {
     pub persona: Option<String>,
     /// In which session.
     pub session: Option<String>,
+    /// The level of data the caller had named.
+    pub level: Option<String>,
+    /// What the caller was identified by; unknown for calls that earlier versions held.
+    pub identified_by: Option<IdentifiedBy>,
     /// With which client.
     pub client: String,
     /// The tool's server.
@@ -179,6 +195,20 @@ pub enum HeldFault {
         /// The held call.
         id: Uuid,
     },
+    /// As many calls wait as may.
+    #[error("the call was not held: {limit} calls {whose} wait already, and no more may")]
+    Full {
+        /// How many may wait.
+        limit: usize,
+        /// Whose calls they are.
+        whose: &'static str,
+    },
+    /// The answer cannot be remembered.
+    #[error("held call {id} is asked about every time, so an answer to it cannot be remembered")]
+    NotRemembered {
+        /// The held call.
+        id: Uuid,
+    },
     /// Nobody has said yes.
     #[error("held call {id} is {state}, not approved")]
     NotApproved {
@@ -208,6 +238,8 @@ impl Fault for HeldFault {
             Self::Expired { .. } => "call.answer-too-late",
             Self::NotExpired { .. } => "call.not-expired",
             Self::NotApproved { .. } => "call.not-approved",
+            Self::Full { .. } => "call.too-many-held",
+            Self::NotRemembered { .. } => "approval.not-remembered",
             Self::Claimed { .. } => "call.already-run",
             Self::NotRunning { .. } => "call.not-running",
         }
@@ -215,7 +247,11 @@ impl Fault for HeldFault {
 
     fn blame(&self) -> Blame {
         match self {
-            Self::Decided { .. } | Self::Expired { .. } | Self::NotApproved { .. } => Blame::Caller,
+            Self::Decided { .. }
+            | Self::Expired { .. }
+            | Self::NotApproved { .. }
+            | Self::Full { .. }
+            | Self::NotRemembered { .. } => Blame::Caller,
             Self::NotExpired { .. } | Self::Claimed { .. } | Self::NotRunning { .. } => Blame::Gateway,
         }
     }
@@ -223,6 +259,11 @@ impl Fault for HeldFault {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Expired { .. } => Some("make the call again".into()),
+            Self::Full { .. } => Some(
+                "answer or reject some (`toolbooth approvals`), or wait until they expire, then call again"
+                    .into(),
+            ),
+            Self::NotRemembered { .. } => Some("leave `remember` out, or say `once`".into()),
             _ => None,
         }
     }
@@ -232,6 +273,15 @@ impl HeldCall {
     /// The arguments to run with.
     pub fn final_arguments(&self) -> &RawJson {
         self.edited.as_ref().unwrap_or(&self.arguments)
+    }
+
+    /// Who may say yes to it: never the caller where the question asks for a second pair of eyes.
+    pub fn may_be_approved_by(&self, caller: &Caller, is_approver: IsApprover) -> bool {
+        let own = self.user == *caller.user;
+        match self.answerer {
+            Answerer::CallerOrApprover | Answerer::InPerson => own || is_approver == IsApprover::Yes,
+            Answerer::ApproverOnly => !own && is_approver == IsApprover::Yes,
+        }
     }
 
     /// Whether the time for an answer is over at `now_ms`.

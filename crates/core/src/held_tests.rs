@@ -13,6 +13,8 @@ fn pending() -> HeldCall {
         user: "ann".into(),
         persona: None,
         session: None,
+        level: None,
+        identified_by: None,
         client: "test".into(),
         server: "mail".parse().expect("a name"),
         tool: "send".into(),

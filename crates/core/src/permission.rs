@@ -51,6 +51,22 @@ pub fn on_tool(caller: &Caller, tool: &Tool) -> Permission {
     on_one(caller, &tool.server, |persona| persona.names_tool(tool))
 }
 
+/// What keeps a tool from a caller, for the operator's record.
+pub fn why_hidden(caller: &Caller, tool: &Tool) -> &'static str {
+    let server = &tool.server;
+    if !server.groups.iter().any(|group| caller.groups.contains(group)) {
+        return "group";
+    }
+    if caller.veil.as_deref().is_some_and(|rules| rules.hides(caller, tool)) {
+        return "rule";
+    }
+    match on_server(caller, server) {
+        Permission::Hidden => "persona",
+        Permission::Granted if caller.persona.is_some() => "persona or the tool's own bounds",
+        Permission::Granted => "the tool's own bounds",
+    }
+}
+
 /// Whether a caller is within the bounds of one tool.
 fn is_within(caller: &Caller, bounds: &Bounds, server: &ServerEntry) -> bool {
     let Bounds { only_for, shadowed_for, groups, personas, backing } = bounds;

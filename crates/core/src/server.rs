@@ -1,5 +1,6 @@
 //! A server as configured: what every dialect of configuration normalises into.
 
+use crate::manifest::ApprovalBy;
 use crate::names::ServerName;
 use crate::secret::SecretText;
 use serde::{Deserialize, Serialize};
@@ -168,6 +169,8 @@ pub struct ToolDefaults {
     pub allow_parallel: Option<bool>,
     /// Whether a person must agree before its first use.
     pub requires_consent: bool,
+    /// Who must agree to each call.
+    pub approval: ApprovalBy,
     /// Whether calls carry an idempotency key and may be repeated.
     pub idempotency_key: bool,
     /// Whether the server's own annotations are believed.
@@ -185,6 +188,7 @@ impl Default for ToolDefaults {
             default_timeout: None,
             allow_parallel: None,
             requires_consent: true,
+            approval: ApprovalBy::None,
             idempotency_key: false,
             trust_annotations: false,
             auth: None,

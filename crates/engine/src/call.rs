@@ -13,7 +13,7 @@ use crate::dead_letters::Undelivered;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
 use crate::held::Asked;
-use crate::routing::{Licensed, Manner};
+use crate::routing::Served;
 use crate::run::Run;
 use std::pin::pin;
 use std::sync::Arc;
@@ -61,43 +61,51 @@ impl Engine {
         run: &mut Run,
         link: &CallLink,
     ) -> Result<Answer, Problem> {
-        let CallRequest { mut incoming, round, progress, rounds, reading, patience } = request;
-        let sealed = loop {
+        let CallRequest { mut incoming, mut round, progress, rounds, reading, patience } = request;
+        let (sealed, answer, _spending) = loop {
             let gathered = pin!(self.gathered_for_tool(&incoming.name, &incoming.caller)).await;
-            let resolved =
-                resolve(incoming, &self.catalog()).map_err(|fault| gathered.explain(fault.into()))?;
+            let caller = incoming.caller.clone();
+            let resolved = resolve(incoming, &self.catalog()).map_err(|fault| {
+                self.note_hidden(&caller, &fault);
+                gathered.explain(fault.into())
+            })?;
             let permitted = authorise(resolved)?;
             let situation = self.memory().situation(&permitted, run.licence());
             let draft = draft(permitted, situation).map_err(|misfit| self.explain_misfit(*misfit))?;
             run.drafted(&draft);
             // The terms of this moment: while a person was asked, others may have come into force.
-            let judgement = judge(draft, &self.terms().policies)?;
-            match judgement {
-                Judgement::Run(judged) => {
-                    run.grant_files(judged.draft()).await;
-                    break self.seal(judged, run.ids(), run.grant())?;
-                }
+            let judged = match judge(draft, &self.terms().policies)? {
+                Judgement::Run(judged) => judged,
                 Judgement::Queue(waiting) => return Box::pin(self.queue(waiting)).await,
                 Judgement::Ask(waiting) => {
-                    let asked = Box::pin(self.ask_person(waiting, progress, patience, link)).await?;
-                    match asked {
+                    match Box::pin(self.ask_person(waiting, progress, patience, link)).await? {
                         Asked::Held(held) => return Ok(Answer::held(&held)),
                         Asked::Run(approved) => incoming = run.licensed(*approved)?,
                     }
+                    continue;
                 }
+            };
+            run.grant_files(judged.draft()).await;
+            let sealed = self.seal(judged, run.ids(), run.grant())?;
+            let spending = self.spend(&sealed)?;
+
+            // What is to be kept or written into must be read.
+            let is_read = run.is_licensed() || run.grant().is_some() || !sealed.warnings().is_empty();
+            let reading = if is_read { Reading::Whole } else { reading };
+            let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
+            pin!(run.sealed(&sealed)).await?;
+            let manner = run.manner(std::mem::take(&mut round), progress, rounds, reading);
+            if sealed.tool().terms.providers.is_empty() {
+                let answer = pin!(self.dispatch(&sealed, route(&sealed), manner, link)).await;
+                let answer = answer.map_err(|undelivered| run.failed(&sealed, *undelivered))?;
+                break (sealed, answer, spending);
+            }
+            match Box::pin(self.dispatch_asking(&sealed, run, manner, patience, link)).await? {
+                Served::Answer(answer) => break (sealed, answer, spending),
+                Served::Waits(answer) => return Ok(answer),
+                Served::Again(call) => incoming = call,
             }
         };
-        let _spending = self.spend(&sealed)?;
-
-        // What is to be kept or written into must be read.
-        let is_read = run.is_licensed() || run.grant().is_some() || !sealed.warnings().is_empty();
-        let reading = if is_read { Reading::Whole } else { reading };
-        let rounds = if run.is_licensed() { Rounds::Driven } else { rounds };
-        pin!(run.sealed(&sealed)).await?;
-        let licensed = if run.is_licensed() { Licensed::Yes } else { Licensed::No };
-        let manner = Manner { ids: run.ids(), round, progress, rounds, reading, licensed };
-        let answer = pin!(self.dispatch(&sealed, route(&sealed), manner, link)).await;
-        let answer = answer.map_err(|undelivered| run.failed(&sealed, *undelivered))?;
         let answer = pin!(self.shape(&sealed, run.id(), answer, link)).await;
         let answer =
             answer.map_err(|problem| run.failed(&sealed, *Undelivered::after_answer(&sealed, problem)))?;

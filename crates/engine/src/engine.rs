@@ -19,6 +19,7 @@ use crate::parked::ParkingLot;
 use crate::plan::{ServerPlan, Standing, wanted_headers};
 use crate::record::Tally;
 use crate::refusals::Refusals;
+use crate::rights::Deferred;
 use crate::roster::Roster;
 use crate::routing::{Routing, keyed};
 use crate::run::CallIds;
@@ -111,6 +112,7 @@ pub struct Engine {
     day_book: Arc<PlainMutex<DayBook>>,
     waiting_room: Arc<WaitingRoom>,
     roster: OnceLock<Weak<dyn Roster>>,
+    pub(crate) deferred: Deferred,
     blank_call: AuditEntry,
     injectors: Vec<Box<dyn Injector>>,
     routing: Routing,
@@ -168,6 +170,7 @@ impl Engine {
         let files = Files::open(room, store.clone()).await?;
         let file_names = FileNames::new(files.terms().unknown);
         let key = sealing_key(&*store, "request-state-key").await?;
+        let states = States::new(&key, store.clone());
         let mcp_data = McpData::with_budget(options.mcp_data_bytes);
         let (events, news) = mpsc::channel(1024);
         let (parts, inbox) = mpsc::channel(64);
@@ -197,13 +200,14 @@ impl Engine {
             day_book: Arc::default(),
             waiting_room: Arc::default(),
             roster: OnceLock::new(),
+            deferred: Deferred::default(),
             blank_call: AuditEntry::new(0, "call", "", ""),
             injectors: vec![Box::new(Identity), Box::new(mcp_data), Box::new(file_names)],
             routing: Routing::default(),
             itself: itself.clone(),
             files,
             tally: Arc::default(),
-            states: States::new(&key),
+            states,
             parking: ParkingLot::default(),
             letters,
             health,

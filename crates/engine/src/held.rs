@@ -4,22 +4,24 @@ use crate::acts::Act;
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use crate::question;
+use crate::rights::NotNow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use toolbooth_core::audit::{AuditEntry, AuditKind};
 use toolbooth_core::call::{CallFault, Draft, Incoming, Licence, Waiting, check_edit, fingerprint};
 use toolbooth_core::caller::Caller;
-use toolbooth_core::catalog::Tool;
 use toolbooth_core::consent::Consent;
 use toolbooth_core::effects::Rung;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_core::held::{
-    Answerer, Decision, HeldCall, HeldFault, HeldKind, HeldState, HeldVerdict, Remember,
+    Answerer, Decision, HeldCall, HeldFault, HeldKind, HeldState, HeldVerdict, IsApprover, Remember,
 };
 use toolbooth_core::json::{ObjectWriter, RawJson};
-use toolbooth_core::permission::{Permission, on_tool};
-use toolbooth_store::{Contest, HeldFilter, MAX_HELD_PAGE, SameCall};
+use toolbooth_store::{
+    Contest, HELD, HELD_OF_USER, HeldFilter, MAX_HELD_PAGE, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, SameCall,
+    StoreError,
+};
 use toolbooth_upstream::CallLink;
 use toolbooth_upstream::connection::Progress;
 use uuid::Uuid;
@@ -104,6 +106,7 @@ impl Engine {
         let (expires, wait) = (self.terms().expires, self.terms().wait);
         let caller = waiting.draft().caller.clone();
         let may_answer = self.may_answer(&caller, &held);
+        // Who may not say yes may still say no, over another door.
         let mut asking = may_answer && waiting.draft().client.can("elicitation");
         let expiry = expiry_of(&held, expires);
         let patience = Instant::now() + patience.unwrap_or(wait);
@@ -119,6 +122,7 @@ impl Engine {
                 decided = seat.answer() => return self.take_up(waiting, decided).await,
                 reply = &mut ask, if asking => match question::read(reply) {
                     Some((verdict, note)) => {
+                        let verdict = question::without_memory(verdict, held.answerer);
                         let decided = self.decide(&caller, held.id, verdict, note).await;
                         match decided {
                             Ok(decided) => return self.take_up(waiting, decided).await,
@@ -171,6 +175,9 @@ impl Engine {
             other.digest == held.digest
                 && other.answerer == held.answerer
                 && other.persona == held.persona
+                && other.level == held.level
+                // It runs with the rights of the credential it was made with.
+                && other.identified_by == held.identified_by
                 // What is remembered for a session is remembered for that of the one who asked.
                 && other.session == held.session
                 && other.claimed_ms.is_none()
@@ -179,7 +186,7 @@ impl Engine {
         if let Some(earlier) = earlier.into_iter().find(fits) {
             return Ok(earlier);
         }
-        self.store().hold(held.clone()).await.map_err(|error| Problem::of(&error))?;
+        self.store().hold(held.clone()).await.map_err(|error| not_held(&error))?;
         tracing::info!(held = %held.id, user = %held.user, tool = %held.exposed, "a call is held: {}", held.question);
         self.emit_held(&held);
         Ok(held)
@@ -200,6 +207,8 @@ impl Engine {
             user: draft.caller.user.to_string(),
             persona: draft.caller.persona_name().map(str::to_owned),
             session: draft.caller.session.as_deref().map(str::to_owned),
+            level: draft.caller.compliance_level.as_ref().map(|level| level.name.to_string()),
+            identified_by: Some(draft.caller.identified_by.clone()),
             client: draft.client.name(),
             server: draft.tool.server.name.clone(),
             tool: draft.tool.name.to_string(),
@@ -234,7 +243,22 @@ impl Engine {
             HeldState::Pending => return Ok(Asked::Held(Box::new(held))),
             HeldState::Done | HeldState::Failed => return Err(already_run(&held)),
         }
-        let incoming = waiting.again();
+        let mut incoming = waiting.again();
+        incoming.caller = match self.caller_of(&held).await {
+            // What the request brought along is still there: the request waits.
+            Ok(caller) => {
+                let carried = incoming.caller.carried.clone();
+                Arc::new(Caller { carried, ..Caller::clone(&caller) })
+            }
+            Err(NotNow::Never(problem)) => {
+                self.give_up(&held, &problem).await;
+                return Err(problem);
+            }
+            Err(NotNow::Later(problem)) => {
+                self.deferred.note(held.id, &problem);
+                return Ok(Asked::Held(Box::new(held)));
+            }
+        };
         self.claim(held, incoming).await.map(|approved| Asked::Run(Box::new(approved)))
     }
 
@@ -247,15 +271,16 @@ impl Engine {
             Contest::Lost(held) => return Err(already_run(&held)),
             Contest::Missing => return Err(Problem::of(&AnswerFault::Unknown(held.id))),
         };
+        self.deferred.forget(held.id);
         let Some(licence) = Licence::of(&held) else { return Err(already_run(&held)) };
         incoming.arguments = Some(held.final_arguments().clone());
         Ok(Approved { incoming, held, licence })
     }
 
-    /// Whether somebody may answer for a held call.
+    /// Whether somebody may say yes to a held call.
     pub fn may_answer(&self, caller: &Caller, held: &HeldCall) -> bool {
-        self.terms().is_approver(caller)
-            || (held.answerer == Answerer::CallerOrApprover && held.user == *caller.user)
+        let is_approver = if self.terms().is_approver(caller) { IsApprover::Yes } else { IsApprover::No };
+        held.may_be_approved_by(caller, is_approver)
     }
 
     /// Whether somebody may see a held call.
@@ -300,8 +325,16 @@ impl Engine {
         verdict: HeldVerdict,
         note: Option<String>,
     ) -> Result<HeldCall, Problem> {
-        let held = self.held_call(by, id).await?;
-        if !self.may_answer(by, &held) {
+        let found = self.store().held(id).await.map_err(|error| Problem::of(&error))?;
+        let Some(held) = found else { return Err(Problem::of(&AnswerFault::Unknown(id))) };
+        let attempt = || format!("answer to held call {id} of {}", held.user);
+        if !self.may_see(by, &held) {
+            self.note_trespass(by, "approval.unknown", &attempt());
+            return Err(Problem::of(&AnswerFault::Unknown(id)));
+        }
+        // A caller may always take back their own call; only a yes can be somebody else's to give.
+        if matches!(verdict, HeldVerdict::Approve { .. }) && !self.may_answer(by, &held) {
+            self.note_trespass(by, "approval.not-yours", &attempt());
             return Err(Problem::of(&AnswerFault::NotYours(id)));
         }
         self.check_answer(&held, &verdict)?;
@@ -329,18 +362,16 @@ impl Engine {
 
     /// Other arguments must be ones the caller could have sent.
     fn check_answer(&self, held: &HeldCall, verdict: &HeldVerdict) -> Result<(), Problem> {
-        let HeldVerdict::Approve { arguments: Some(arguments), .. } = verdict else { return Ok(()) };
+        let HeldVerdict::Approve { arguments, remember } = verdict else { return Ok(()) };
+        let lasts = matches!(remember, Some(Remember::Session | Remember::Always));
+        if lasts && held.answerer != Answerer::CallerOrApprover {
+            return Err(Problem::of(&HeldFault::NotRemembered { id: held.id }));
+        }
+        let Some(arguments) = arguments else { return Ok(()) };
         match self.tool_of(held) {
             Some(tool) => check_edit(&tool, arguments).map_err(|fault| Problem::of(&fault)),
             None => Err(Problem::of(&CallFault::UnknownTool { name: held.exposed.clone() })),
         }
-    }
-
-    /// The tool of a held call, as it is now.
-    pub(crate) fn tool_of(&self, held: &HeldCall) -> Option<Arc<Tool>> {
-        let catalog = self.catalog();
-        let server = catalog.servers().get(&held.server)?;
-        server.tools.iter().find(|tool| *tool.name == *held.tool).cloned()
     }
 
     /// What the tool of a held call does to the world, while the tool is there.
@@ -422,10 +453,18 @@ impl Engine {
             Err(error) => tracing::error!("held calls could not be looked through: {error}"),
         }
     }
+}
 
-    /// Whether a user may still use the tool of a held call.
-    pub(crate) fn still_permitted(&self, caller: &Caller, held: &HeldCall) -> bool {
-        self.tool_of(held).is_some_and(|tool| on_tool(caller, &tool) == Permission::Granted)
+/// Why a call cannot be held: as many wait as may, of this user or in all.
+pub(crate) fn not_held(error: &StoreError) -> Problem {
+    match error {
+        StoreError::Full { what: HELD_OF_USER } => {
+            Problem::of(&HeldFault::Full { limit: MAX_OPEN_HELD_OF_USER, whose: "of yours" })
+        }
+        StoreError::Full { what: HELD } => {
+            Problem::of(&HeldFault::Full { limit: MAX_OPEN_HELD, whose: "of all callers" })
+        }
+        error => Problem::of(error),
     }
 }
 

@@ -7,13 +7,14 @@ use crate::clock::{now_ms, wall_ms};
 use crate::contain::contained;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
+use crate::rights::NotNow;
 use crate::run::Run;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::Incoming;
 use toolbooth_core::caller::ClientFacts;
-use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::fault::Problem;
 use toolbooth_core::held::{HeldCall, HeldKind, HeldOutcome, HeldState};
 use toolbooth_core::outcome::OutcomeKind;
 use toolbooth_store::HeldFilter;
@@ -42,27 +43,29 @@ impl Engine {
         })
     }
 
-    /// Runs an approved call as the one who made it, with the rights they have now.
+    /// Runs an approved call as the one who made it, with the rights they have now. What it lacks for that keeps it
+    /// approved, and it is tried again.
     pub(crate) async fn run_held(self: &Arc<Self>, held: HeldCall) -> Result<Answer, Problem> {
-        let roster = self.roster();
-        let caller = match &roster {
-            Some(roster) => roster.caller(&held.user, held.persona.as_deref(), held.session.as_deref()).await,
-            None => None,
+        let caller = match self.caller_of(&held).await {
+            Ok(caller) => self.check_server_of(&held).map(|()| caller),
+            Err(not_now) => Err(not_now),
         };
-        let Some(caller) = caller.filter(|caller| self.still_permitted(caller, &held)) else {
-            let problem = Problem {
-                code: "call.rights-gone",
-                blame: Blame::Caller,
-                message: format!("`{}` was not run: {} may no longer use it", held.exposed, held.user),
-                hint: None,
-            };
-            self.give_up(&held, &problem).await;
-            return Err(problem);
+        let caller = match caller {
+            Ok(caller) => caller,
+            Err(NotNow::Never(problem)) => {
+                self.give_up(&held, &problem).await;
+                return Err(problem);
+            }
+            Err(NotNow::Later(problem)) => {
+                self.deferred.note(held.id, &problem);
+                return Err(problem);
+            }
         };
+        self.deferred.forget(held.id);
         let incoming = Incoming {
             caller,
             client: Arc::new(ClientFacts::default()),
-            name: format!("mcp.{}.{}", held.server, held.tool),
+            name: self.address_of(&held.server, &held.tool),
             arguments: Some(held.final_arguments().clone()),
             meta: Vec::new(),
         };
@@ -85,7 +88,10 @@ impl Engine {
         let engine = self.clone();
         tokio::spawn(async move {
             let id = held.id;
-            if let Err(problem) = engine.run_held(held).await {
+            let known = engine.deferred.reason(id);
+            if let Err(problem) = engine.run_held(held).await
+                && known.is_none_or(|known| known != problem.message)
+            {
                 tracing::warn!(held = %id, "an approved call did not run: {}", problem.message);
             }
         });
@@ -106,9 +112,31 @@ impl Engine {
         });
     }
 
+    /// Tries approved calls again that lacked something when they were to run.
+    pub async fn run_deferred(self: &Arc<Self>) {
+        if !self.deferred.is_empty() {
+            self.run_approved().await;
+        }
+    }
+
+    /// Runs every approved call that nobody has taken up.
+    async fn run_approved(self: &Arc<Self>) {
+        let filter = HeldFilter {
+            kind: Some(HeldKind::Approval),
+            states: vec![HeldState::Approved],
+            ..HeldFilter::default()
+        };
+        for held in self.store().held_calls(filter).await.unwrap_or_default() {
+            if held.claimed_ms.is_none() {
+                self.run_later(held);
+            }
+        }
+    }
+
     /// Ends an approved call that cannot run.
-    async fn give_up(&self, held: &HeldCall, problem: &Problem) {
+    pub(crate) async fn give_up(&self, held: &HeldCall, problem: &Problem) {
         let at_ms = now_ms();
+        self.deferred.forget(held.id);
         if let Err(error) = self.store().claim_held(held.id, at_ms).await {
             tracing::error!(held = %held.id, "{error}");
         }
@@ -162,15 +190,6 @@ impl Engine {
         self.take_over_letters().await;
         self.files().take_over().await;
         self.sweep_held().await;
-        let filter = HeldFilter {
-            kind: Some(HeldKind::Approval),
-            states: vec![HeldState::Approved],
-            ..HeldFilter::default()
-        };
-        for held in self.store().held_calls(filter).await.unwrap_or_default() {
-            if held.claimed_ms.is_none() {
-                self.run_later(held);
-            }
-        }
+        self.run_approved().await;
     }
 }

@@ -37,6 +37,7 @@ mod question;
 pub mod record;
 pub mod refresh;
 mod refusals;
+mod rights;
 mod roster;
 pub mod routing;
 mod run;
@@ -51,6 +52,7 @@ mod subscriptions;
 pub mod terms;
 pub mod tokens;
 pub mod trace;
+mod trespass;
 mod trust;
 mod vault;
 mod waiting_room;
@@ -73,7 +75,7 @@ pub use pins::Comparison;
 pub use plan::{ServerPlan, Standing};
 pub use planning::{Scope, StepReport, Steps};
 pub use refusals::Refusal;
-pub use roster::Roster;
+pub use roster::{Absentee, Rights, Roster};
 pub use routing::{Assistant, ProviderReport, RouterReport, RoutingTerms, instance_key};
 pub use sampling::Sampler;
 pub use search::{Encoder, Found, Note};
@@ -82,6 +84,7 @@ pub use terms::{Audience, Audited, Inspecting, ResultTerms, Terms};
 pub use tokens::{MadeToken, NewToken};
 pub use toolbooth_store::{
     AuditFilter, HeldFilter, LetterFilter, MAX_AUDIT_PAGE, MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE,
+    SignIn,
 };
 pub use trust::audit_trust;
 pub use vault::Vaults;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
-use toolbooth_core::call::{Change, Consented, Licence, Permitted, Situation};
+use toolbooth_core::call::{Change, Consented, Licence, Permitted, Planned, Situation};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::consent::{Consent, ConsentQuery, MAX_PINNED_BYTES, Pin, Release};
 use toolbooth_core::name_map::NameMap;
@@ -89,6 +89,7 @@ impl Memory {
         Situation {
             licence,
             plan: plan.flatten(),
+            planned: Planned::No,
             consent: if consented { Consented::Yes } else { Consented::No },
             change: match pinned {
                 Some(digest) if digest != tool.digest() => Change::Changed,

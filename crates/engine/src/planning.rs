@@ -3,6 +3,7 @@
 use crate::answer::Answer;
 use crate::clock::now_ms;
 use crate::engine::Engine;
+use crate::held::not_held;
 use serde::Serialize;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -98,7 +99,7 @@ impl Engine {
             None => self.plan_on(&draft.caller, Scope::default()).await?.id,
         };
         let held = self.held_of(draft, HeldKind::Plan, &waiting.reason, waiting.answerer);
-        let step = self.store().queue_step(plan, held.clone()).await.map_err(|error| Problem::of(&error))?;
+        let step = self.store().queue_step(plan, held.clone()).await.map_err(|error| not_held(&error))?;
         self.emit_held(&HeldCall { plan: Some(PlanStep { plan, step }), ..held.clone() });
         Ok(Answer::queued(&held, plan, step))
     }
@@ -182,8 +183,16 @@ impl Engine {
                 Err(problem) => Some(problem.message.clone()),
             };
             let failed = problem.is_some();
-            let state = if failed { "failed" } else { "done" };
-            self.emit_step(&step, state);
+            // A step that lacks something stays approved, and is run when it is approved again.
+            let waits = matches!(&answer, Err(problem) if problem.code == "call.deferred");
+            let state = match (waits, failed) {
+                (true, _) => "approved",
+                (false, true) => "failed",
+                (false, false) => "done",
+            };
+            if !waits {
+                self.emit_step(&step, state);
+            }
             reports.push(StepReport { state: state.to_owned(), problem, ..report });
             if failed {
                 break;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use toolbooth_core::call::Waiting;
-use toolbooth_core::held::{HeldCall, HeldVerdict, Remember};
+use toolbooth_core::held::{Answerer, HeldCall, HeldVerdict, Remember};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::lint::revealed;
 use toolbooth_wire::RpcError;
@@ -14,6 +14,16 @@ const MAX_SHOWN: usize = 2000;
 pub(crate) fn form(held: &HeldCall, waiting: &Waiting) -> RawJson {
     let shown: String = held.arguments.as_str().chars().take(MAX_SHOWN).collect();
     let cut = if shown.len() < held.arguments.as_str().len() { " …" } else { "" };
+    let mut properties = json!({
+        "decision": { "type": "string", "enum": ["approve", "reject"], "title": "Decision" },
+        "reason": { "type": "string", "title": "Reason, if rejected" }
+    });
+    // What is asked every time is not remembered.
+    if held.answerer == Answerer::CallerOrApprover {
+        properties["remember"] = json!({
+            "type": "string", "enum": ["once", "session", "always"], "title": "Remember", "default": "once"
+        });
+    }
     let message = format!("{}. Run `{}` with {shown}{cut}?", waiting.reason, held.exposed);
     // A person decides by what they see: nothing in it may be hidden or read in another order.
     let message = revealed(&message);
@@ -22,17 +32,21 @@ pub(crate) fn form(held: &HeldCall, waiting: &Waiting) -> RawJson {
         "message": message,
         "requestedSchema": {
             "type": "object",
-            "properties": {
-                "decision": { "type": "string", "enum": ["approve", "reject"], "title": "Decision" },
-                "remember": {
-                    "type": "string", "enum": ["once", "session", "always"], "title": "Remember", "default": "once"
-                },
-                "reason": { "type": "string", "title": "Reason, if rejected" }
-            },
+            "properties": properties,
             "required": ["decision"]
         },
         "_meta": { "toolbooth/held": held.id.to_string() }
     }))
+}
+
+/// An answer without a wish to remember it, where the question is asked every time: the wish counts for nothing.
+pub(crate) fn without_memory(verdict: HeldVerdict, answerer: Answerer) -> HeldVerdict {
+    match verdict {
+        HeldVerdict::Approve { arguments, .. } if answerer != Answerer::CallerOrApprover => {
+            HeldVerdict::Approve { arguments, remember: None }
+        }
+        verdict => verdict,
+    }
 }
 
 /// Reads an answer: a verdict, or nothing where the question was put away without one.

@@ -4,11 +4,12 @@
 use crate::answer::Answer;
 use crate::clock::{now_ms, wall_ms};
 use crate::dead_letters::{Agreed, Lost, Undelivered};
+use crate::dispatch::Rounds;
 use crate::engine::Engine;
 use crate::files::Grant;
 use crate::health::{CallSample, as_provider, ending_of};
 use crate::held::Approved;
-use crate::routing::PROVIDER;
+use crate::routing::{Manner, PROVIDER};
 use crate::terms::Audited;
 use crate::trace::CallSpan;
 use std::borrow::Cow;
@@ -16,7 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::call::{Draft, Incoming, Licence, Sealed, Warning, fingerprint};
+use toolbooth_core::call::{Draft, Incoming, Licence, Planned, Sealed, Warning, fingerprint};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::dead_letter::Letter;
@@ -28,10 +29,13 @@ use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::outcome::OutcomeKind;
 use toolbooth_core::redact;
 use toolbooth_store::{Intent, Outcome};
+use toolbooth_upstream::connection::{Progress, Round};
+use toolbooth_upstream::peer::Reading;
 use uuid::Uuid;
 
-/// How often one call may be put to a person: once for each kind of question, and no endless loop.
-const MAX_LICENCES: usize = 3;
+/// How often one call may be put to a person: once for each kind of question, its own and those of the tool behind it,
+/// and no endless loop.
+const MAX_LICENCES: usize = 6;
 /// The longest result that is kept with a held call.
 const MAX_KEPT: usize = 1 << 20;
 
@@ -70,6 +74,8 @@ pub(crate) struct Run {
     journal: Journal,
     licences: usize,
     licence: Option<Licence>,
+    /// What people agreed to for tools behind the called one.
+    behind: Vec<Licence>,
     held: Vec<HeldCall>,
     warnings: Vec<Warning>,
     /// Files that the call may fetch as long as it runs.
@@ -116,6 +122,7 @@ impl Run {
             journal: Journal::Nothing,
             licences: 0,
             licence: None,
+            behind: Vec::new(),
             held: Vec::new(),
             warnings: Vec::new(),
             grant: None,
@@ -162,6 +169,36 @@ impl Run {
     /// Takes a person's yes; the call to walk again.
     pub(crate) fn licensed(&mut self, approved: Approved) -> Result<Incoming, Problem> {
         let Approved { incoming, held, licence } = approved;
+        self.agreed(held, &incoming.name)?;
+        self.licence = Some(licence);
+        Ok(incoming)
+    }
+
+    /// Takes a person's yes to a tool behind the called one; the caller, with the rights they have now.
+    pub(crate) fn licensed_behind(&mut self, approved: Approved) -> Result<Arc<Caller>, Problem> {
+        let Approved { incoming, held, licence } = approved;
+        self.agreed(held, &incoming.name)?;
+        self.behind.push(licence);
+        Ok(incoming.caller)
+    }
+
+    /// How the call is to be made, with what people agreed to.
+    pub(crate) fn manner(
+        &self,
+        round: Round,
+        progress: Progress,
+        rounds: Rounds,
+        reading: Reading,
+    ) -> Manner {
+        let planned = match self.licence.as_ref().is_some_and(Licence::is_of_plan) {
+            true => Planned::Yes,
+            false => Planned::No,
+        };
+        let licences = self.behind.clone();
+        Manner { ids: self.ids(), round, progress, rounds, reading, licences, planned }
+    }
+
+    fn agreed(&mut self, held: HeldCall, name: &str) -> Result<(), Problem> {
         self.licences += 1;
         if let Some(edited) = &held.edited {
             let shown: String = edited.as_str().chars().take(512).collect();
@@ -172,17 +209,16 @@ impl Run {
             return Err(Problem {
                 code: "call.asked-too-often",
                 blame: Blame::Gateway,
-                message: format!("`{}` was asked about more than {MAX_LICENCES} times", incoming.name),
+                message: format!("`{name}` was asked about more than {MAX_LICENCES} times"),
                 hint: None,
             });
         }
-        self.licence = Some(licence);
-        Ok(incoming)
+        Ok(())
     }
 
     /// Whether a person approved this call.
     pub(crate) fn is_licensed(&self) -> bool {
-        self.licence.is_some()
+        self.licences > 0
     }
 
     /// What the caller should know about how the call came to run.
@@ -210,6 +246,10 @@ impl Run {
     /// Notes that the call is about to be sent. What may change something is noted first, or it is not sent:
     /// on disk if it is known to, safe from a kill if nobody knows.
     pub(crate) async fn sealed(&mut self, sealed: &Sealed) -> Result<(), Problem> {
+        // A call that walks again after a question of a tool behind it was noted before.
+        if self.sent.is_some() {
+            return Ok(());
+        }
         let tool = sealed.tool();
         self.engine.emit_made(|| self.event(EventKind::ToolCall, tool));
         self.engine.pin_first_use(tool);
@@ -369,7 +409,9 @@ impl Run {
         }
         for held in std::mem::take(&mut self.held) {
             let result = end.result.clone().filter(|result| result.as_bytes().len() <= MAX_KEPT);
-            let code = end.code.as_deref().map(str::to_owned);
+            // The next question is another held call's; this one led to it.
+            let code = if end.told == "held" { Some("call.held") } else { end.code.as_deref() };
+            let code = code.map(str::to_owned);
             let outcome = HeldOutcome { at_ms, kind: end.kind, code, result };
             let trace = AuditEntry { outcome: end.kind.as_str().into(), ..held.trace(at_ms) };
             if let Err(error) = engine.store().finish_held(held.id, outcome, trace).await {
@@ -415,6 +457,7 @@ impl Drop for Run {
             journal: std::mem::take(&mut self.journal),
             licences: self.licences,
             licence: None,
+            behind: Vec::new(),
             held: std::mem::take(&mut self.held),
             warnings: Vec::new(),
             grant: None,
@@ -462,7 +505,11 @@ impl End {
             }
             Ok(Answer::Long { facts, .. }) if facts.is_error => (OutcomeKind::ToolError, None, None),
             Ok(Answer::Long { .. } | Answer::InputRequired { .. }) => (OutcomeKind::Done, None, None),
-            Ok(Answer::Held { .. }) => (OutcomeKind::Done, None, None),
+            Ok(Answer::Held { id, .. }) => {
+                let mut next = ObjectWriter::default();
+                next.text("held", &id.to_string());
+                (OutcomeKind::Done, None, Some(next.finish()))
+            }
             Ok(Answer::Error(error)) => {
                 (OutcomeKind::ToolError, Some(format!("rpc {}", error.code).into()), None)
             }

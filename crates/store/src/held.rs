@@ -85,6 +85,11 @@ impl Step {
     }
 }
 
+/// What there is too much of when no more calls can be held at all.
+pub const HELD: &str = "held calls";
+/// What there is too much of when a user has their share of held calls.
+pub const HELD_OF_USER: &str = "held calls of one user";
+
 /// How many calls are open, in all and of one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpenCount {
@@ -96,10 +101,10 @@ impl OpenCount {
     /// Whether one more may be held. One user cannot take all the room.
     pub(crate) fn check(self) -> Result<(), StoreError> {
         if self.all >= MAX_OPEN_HELD {
-            return Err(StoreError::Full { what: "held calls" });
+            return Err(StoreError::Full { what: HELD });
         }
         if self.of_user >= MAX_OPEN_HELD_OF_USER {
-            return Err(StoreError::Full { what: "held calls of one user" });
+            return Err(StoreError::Full { what: HELD_OF_USER });
         }
         Ok(())
     }

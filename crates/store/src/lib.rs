@@ -16,6 +16,7 @@ mod letters;
 mod limits;
 mod memory;
 mod records;
+mod sign_ins;
 mod sql;
 mod sqlite;
 mod url;
@@ -25,7 +26,7 @@ pub use blobs::{BlobError, BlobPlace, BlobStream, BlobWriter, Blobs, Stored, Wri
 pub use error::{StoreError, Trouble};
 pub use files::{FileFilter, FileQuota};
 pub use health::{HEALTH_MS, HealthRow, HealthStore, MAX_HEALTH, MAX_HEALTH_BATCH, MAX_WINDOW_BYTES};
-pub use held::{Claimed, Contest, Decided, Finished, HeldFilter, SameCall};
+pub use held::{Claimed, Contest, Decided, Finished, HELD, HELD_OF_USER, HeldFilter, SameCall};
 pub use letters::{
     ENDED_LETTER_MS, LetterContest, LetterFilter, LetterStore, MAX_LETTERS, MAX_LETTERS_PAGE,
     MAX_OPEN_LETTERS, MAX_OPEN_LETTERS_OF_USER, MAX_SEALED_BYTES, OPEN_LETTER_MS,
@@ -39,6 +40,7 @@ pub use limits::{
 };
 pub use memory::MemoryStore;
 pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
+pub use sign_ins::{MAX_SIGN_IN_GROUPS, MAX_SIGN_INS, SignIn, SignInStore};
 pub use sqlite::{KeyTrouble, SqliteStore};
 pub use toolbooth_core::outcome::OutcomeKind;
 pub use url::{StoreUrl, StoreUrlError};
@@ -56,7 +58,7 @@ use uuid::Uuid;
 
 /// Keeps what must outlive the process; shared by every part of the gateway as `Arc<dyn Store>`.
 #[async_trait]
-pub trait Store: HealthStore + LetterStore + Send + Sync {
+pub trait Store: HealthStore + LetterStore + SignInStore + Send + Sync {
     /// Keeps what was discovered on a server, in place of what was kept before.
     async fn save_discovery(&self, record: DiscoveryRecord) -> Result<(), StoreError>;
 

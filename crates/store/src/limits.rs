@@ -167,6 +167,7 @@ pub(crate) fn check_held(call: &HeldCall) -> Result<(), StoreError> {
     text("user", &call.user)?;
     optional("persona", call.persona.as_deref())?;
     optional("session", call.session.as_deref())?;
+    optional("level", call.level.as_deref())?;
     text("client", &call.client)?;
     text("tool", &call.tool)?;
     text("exposed", &call.exposed)?;

@@ -124,3 +124,5 @@ mod strictness;
 mod surface;
 #[path = "gateway/waiting.rs"]
 mod waiting;
+#[path = "gateway/yes.rs"]
+mod yes;

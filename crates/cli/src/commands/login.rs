@@ -61,6 +61,7 @@ pub fn run(global: &Global, what: &LoginArguments) -> Outcome {
 fn ask(url: &str) -> Result<String, Failure> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
+        crate::desk::discard_type_ahead();
         render::complain(&format!("Token for {}: ", line(url)));
     }
     let mut text = String::new();

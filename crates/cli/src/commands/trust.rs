@@ -184,6 +184,7 @@ fn says_yes(waiting: &[Pending<'_>]) -> bool {
         "This folder brings servers that you have not agreed to yet. They would run with your rights.\n\n",
     );
     render::print(&describe(waiting, Paint::stdout()));
+    crate::desk::discard_type_ahead();
     render::print("\nTrust them? [y/N] ");
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);

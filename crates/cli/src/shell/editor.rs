@@ -143,7 +143,10 @@ fn serve(orders: &blocking::Receiver<Order>, asking: mpsc::Sender<Question>, mut
             }
             typed
         }
-        Kind::Answer => outcome(answers.readline(prompt)),
+        Kind::Answer => {
+            crate::desk::discard_type_ahead();
+            outcome(answers.readline(prompt))
+        }
     });
 }
 

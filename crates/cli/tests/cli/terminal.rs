@@ -29,9 +29,15 @@ impl Sitting {
     }
 
     fn at(world: &World, line: &str) -> Self {
+        Self::typing_ahead(world, line, "")
+    }
+
+    /// At a terminal where somebody pressed keys before the command was there to read them.
+    fn typing_ahead(world: &World, line: &str, keys: &str) -> Self {
         let size = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
-        let (master, slave) = (File::from(pair.master), File::from(pair.slave));
+        let (mut master, slave) = (File::from(pair.master), File::from(pair.slave));
+        master.write_all(keys.as_bytes()).unwrap();
         let mut command = world.command(&words(line));
         command.env("TERM", "xterm").env("NO_COLOR", "1").env_remove("COLUMNS");
         let end = || Stdio::from(slave.try_clone().unwrap());
@@ -216,4 +222,24 @@ fn trust_is_given_after_looking() {
     sitting.sees("Trusted from now on, as it stands.");
     assert_eq!(sitting.ends(), Some(0));
     assert!(world.path(".local/share/toolbooth/trust.json").exists());
+}
+
+// audit: type-ahead approves
+#[test]
+fn what_was_typed_before_a_question_is_no_answer_to_it() {
+    let asks = [(".config/toolbooth/toolbooth.toml", "[approval]\ndefault = \"writes\"\n")];
+    let world = World::new(&asks);
+    let mut sitting = Sitting::typing_ahead(&world, "call identity_create_record title=x", "y\ry\r");
+    sitting.sees("Run it? [y/N/e(dit)] ");
+    sitting.press("n\r");
+    assert_eq!(sitting.ends(), Some(3), "rejected, not run");
+
+    let world = World::new(&[(
+        "work/.mcp.json",
+        r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["SERVER"]}}}"#,
+    )]);
+    let mut sitting = Sitting::typing_ahead(&world, "trust", "y\r");
+    sitting.sees("Trust them? [y/N] ");
+    sitting.press("n\r");
+    assert_eq!(sitting.ends(), Some(1), "not trusted");
 }

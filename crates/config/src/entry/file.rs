@@ -1,8 +1,8 @@
 //! The fields of a server entry as people write them, every spelling included.
 
 use super::shapes::{
-    AuthNames, AuthShape, EraNames, IdempotencyShape, InjectShape, OAuthShape, RestartNames, Scalar,
-    ShareNames, SideEffectNames, ToolsShape, TransportNames,
+    ApprovalNames, AuthNames, AuthShape, EraNames, IdempotencyShape, InjectShape, OAuthShape, RestartNames,
+    Scalar, ShareNames, SideEffectNames, ToolsShape, TransportNames,
 };
 use crate::fields::{OneOrMany, ScalarField, Seconds, SecretField, TextOrTexts, Time};
 use schemars::JsonSchema;
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
+use toolbooth_core::manifest::ApprovalBy;
 use toolbooth_core::server::{EraChoice, Restart, Share, SideEffects};
 
 /// One server entry as written. Every field is optional; what must be there depends on the others.
@@ -130,6 +131,9 @@ pub(crate) struct ServerFile {
     pub allow_parallel: Option<bool>,
     /// Whether a person must agree before first use.
     pub requires_consent: Option<bool>,
+    /// Who must agree to each call of its tools: `none`, `caller` (in person) or `approver` (somebody else than the caller).
+    #[schemars(with = "Option<ApprovalNames>")]
+    pub approval: Option<ApprovalBy>,
     /// Whether calls carry a key and may be repeated.
     #[schemars(with = "Option<IdempotencyShape>")]
     pub idempotency_key: Option<IdempotencyField>,

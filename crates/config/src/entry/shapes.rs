@@ -61,6 +61,7 @@ shapes! {
     ] }
     ShareNames => { "enum": ["all", "user", "session"] }
     RestartNames => { "enum": ["backoff", "never"] }
+    ApprovalNames => { "enum": ["none", "caller", "approver"] }
     EraNames => { "enum": ["auto", "legacy", "modern"] }
     SideEffectNames => { "enum": [
         "none", "read_external_service", "network", "filesystem", "write", "database", "compute", "system"

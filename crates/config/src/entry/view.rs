@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use toolbooth_core::manifest::ApprovalBy;
 use toolbooth_core::secret::SecretText;
 use toolbooth_core::server::{
     About, Inject, OAuthEntry, OutboundAuth, Remote, ServerEntry, ToolDefaults, ToolRules, Transport,
@@ -59,6 +60,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         default_timeout,
         allow_parallel,
         requires_consent,
+        approval,
         idempotency_key,
         trust_annotations,
         auth: auth_hints,
@@ -84,6 +86,7 @@ pub(crate) fn view(entry: &ServerEntry, reveal: Reveal) -> Json {
         "default_timeout": default_timeout.map(seconds),
         "allow_parallel": allow_parallel.unwrap_or(false),
         "requires_consent": requires_consent,
+        "approval": (*approval != ApprovalBy::None).then_some(approval),
         "idempotency_key": idempotency_key,
         "trust_annotations": trust_annotations,
         "version": version,

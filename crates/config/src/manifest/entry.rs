@@ -7,7 +7,9 @@ use crate::node::Value;
 use toolbooth_core::effects::understated;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::lint::{disguise, reserved};
-use toolbooth_core::manifest::{Cost, Manifest, Overlay, SafetyLevel, Scope, Version, read_version};
+use toolbooth_core::manifest::{
+    ApprovalBy, Cost, Manifest, Overlay, SafetyLevel, Scope, Version, read_version,
+};
 use toolbooth_core::schema::{Coverage, Patterns, SchemaFault, survey};
 use toolbooth_core::server::SideEffects;
 
@@ -17,7 +19,7 @@ const MAX_PARAMETERS: usize = 512 * 1024;
 const MAX_NAME: usize = 256;
 
 /// Every field that means something.
-pub(crate) const KNOWN: [&str; 18] = [
+pub(crate) const KNOWN: [&str; 19] = [
     "name",
     "description",
     "parameters",
@@ -28,6 +30,7 @@ pub(crate) const KNOWN: [&str; 18] = [
     "auth",
     "allow_parallel",
     "requires_consent",
+    "approval",
     "idempotency_key",
     "capabilities",
     "persona_allowlist",
@@ -56,6 +59,7 @@ pub(crate) const EXTRAS: [&str; 12] = [
 
 pub(crate) const SIDE_EFFECTS: [&str; 8] =
     ["none", "read_external_service", "network", "filesystem", "write", "database", "compute", "system"];
+pub(crate) const APPROVALS: [&str; 3] = ["none", "caller", "approver"];
 pub(crate) const SAFETY_LEVELS: [&str; 3] = ["low", "medium", "high"];
 
 /// Reads an entry; what is wrong with it is in the reader's findings.
@@ -130,6 +134,7 @@ fn name(reader: &mut Reader<'_>, spot: &Spot<'_>, key: Option<&str>) -> Option<S
 pub(super) fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>, name: &str) -> Overlay {
     let label = reader.word(spot.member("side_effects"), &SIDE_EFFECTS);
     warn_of_label(reader, spot, name, label.and_then(of_word::<SideEffects>));
+    let approval = reader.word(spot.member("approval"), &APPROVALS);
     let level = reader.word(spot.member("safety_level"), &SAFETY_LEVELS);
     Overlay {
         version: version(reader, spot),
@@ -139,6 +144,7 @@ pub(super) fn overlay(reader: &mut Reader<'_>, spot: &Spot<'_>, name: &str) -> O
         auth: auth::read(reader, spot.member("auth")),
         allow_parallel: reader.flag(spot.member("allow_parallel")),
         requires_consent: reader.flag(spot.member("requires_consent")),
+        approval: approval.and_then(of_word::<ApprovalBy>),
         idempotency_key: idempotency_key(reader, spot),
         capabilities: reader.texts(spot.member("capabilities")),
         persona_allowlist: reader.texts(spot.member("persona_allowlist")),

@@ -11,13 +11,14 @@ use crate::texts::Texts;
 use serde_json::{Map, Value as Json};
 
 /// The fields that are read here.
-pub(crate) const KNOWN: [&str; 12] = [
+pub(crate) const KNOWN: [&str; 13] = [
     "version",
     "side_effects",
     "default_timeout",
     "auth",
     "allow_parallel",
     "requires_consent",
+    "approval",
     "idempotency_key",
     "capabilities",
     "persona_allowlist",
@@ -71,6 +72,7 @@ fn fields(reader: &mut Reader<'_>, spot: &Spot<'_>, tool: &str) -> Map<String, J
         ("auth", overlay.auth.as_ref().and_then(|_| Some(spot.member("auth")?.node.shown()))),
         ("allow_parallel", overlay.allow_parallel.map(Json::from)),
         ("requires_consent", overlay.requires_consent.map(Json::from)),
+        ("approval", overlay.approval.and_then(|_| word("approval"))),
         ("idempotency_key", overlay.idempotency_key.map(Json::from)),
         ("capabilities", overlay.capabilities.clone().map(Json::from)),
         ("persona_allowlist", overlay.persona_allowlist.clone().map(Json::from)),

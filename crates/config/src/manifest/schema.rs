@@ -1,6 +1,6 @@
 //! The published JSON Schema of manifests.
 
-use super::entry::{SAFETY_LEVELS, SIDE_EFFECTS};
+use super::entry::{APPROVALS, SAFETY_LEVELS, SIDE_EFFECTS};
 use super::provider::KINDS;
 use serde_json::{Value, json};
 
@@ -59,6 +59,8 @@ fn entry() -> Value {
             "allow_parallel": { "type": "boolean", "description": "Whether its calls may overlap." },
             "requires_consent": { "type": "boolean",
                 "description": "Whether a person must agree before its first use." },
+            "approval": { "enum": APPROVALS,
+                "description": "Who must agree to each of its calls: the caller in person, or an approver other than the caller." },
             "idempotency_key": {
                 "description": "Whether its calls carry a key that makes repeating them harmless.",
                 "anyOf": [

@@ -22,11 +22,11 @@ pub struct Limits {
     pub upstream_bytes: u64,
     /// Calls per caller and minute.
     pub calls_per_minute: Option<u32>,
-    /// Seconds of tool time per session.
+    /// Seconds of tool time of one user per day (UTC).
     #[serde(with = "seconds_option")]
     #[schemars(with = "Option<crate::fields::Time>")]
     pub runtime_seconds: Option<Duration>,
-    /// Cost per session, in the units of manifests.
+    /// Cost of one user per day (UTC), in the units of manifests.
     pub cost: Option<f64>,
     /// Artifacts of one call.
     pub artifacts: u32,

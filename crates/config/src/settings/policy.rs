@@ -93,6 +93,9 @@ pub struct Rule {
     pub arguments: BTreeMap<String, String>,
     /// What it does.
     pub effect: Effect,
+    /// With `effect: ask`: who must agree, the caller in person (the default) or an approver other than the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<RuleApproval>,
     /// Why, for the one who is refused.
     #[serde(default)]
     pub reason: Option<String>,
@@ -284,6 +287,16 @@ pub enum Effect {
     Deny,
     /// Behave as if the tool did not exist.
     Hide,
+}
+
+/// Who must agree to what a rule asks about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleApproval {
+    /// The caller, each time and in person.
+    Caller,
+    /// An approver other than the caller.
+    Approver,
 }
 
 /// How held calls are asked about.

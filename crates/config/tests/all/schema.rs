@@ -50,6 +50,7 @@ fn the_schema_covers_every_section_and_every_server_field() {
         "default_timeout",
         "allow_parallel",
         "requires_consent",
+        "approval",
         "idempotency_key",
         "trust_annotations",
         "inject",

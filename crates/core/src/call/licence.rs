@@ -1,54 +1,76 @@
-//! A person's yes, bound to one call: the same tool in the same version with the same arguments.
+//! A person's yes, bound to one question: the same tool in the same version with the same arguments, and who gave it.
 
 use super::draft::Draft;
+use super::policy::Verdict;
+use crate::catalog::Tool;
 use crate::held::{Answerer, HeldCall, HeldKind, HeldState};
 use crate::json::RawJson;
+use crate::names::ServerName;
 use sha2::{Digest, Sha256};
-
-/// In what capacity somebody answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Capacity {
-    /// As the caller.
-    Caller,
-    /// As somebody who answers for others.
-    Approver,
-}
 
 /// The licence to run a held call. Only an approved and claimed call gives one, so it is good for one run.
 #[derive(Debug, Clone)]
 pub struct Licence {
     kind: HeldKind,
-    capacity: Capacity,
+    /// The question that was answered: who could answer it.
+    answered_as: Answerer,
+    by: String,
+    server: ServerName,
+    tool: String,
     digest: [u8; 32],
-    arguments_sha256: [u8; 32],
+    /// The arguments that were asked about.
+    asked_sha256: [u8; 32],
+    /// The arguments that were agreed to.
+    arguments: RawJson,
 }
 
 impl Licence {
     /// The licence of a held call, if it is approved and claimed and has not ended.
     pub fn of(held: &HeldCall) -> Option<Self> {
-        // Only an approver could have answered what was for approvers alone.
-        let capacity = match held.answerer {
-            Answerer::ApproverOnly => Capacity::Approver,
-            Answerer::CallerOrApprover => Capacity::Caller,
-        };
-        (held.state == HeldState::Approved && held.claimed_ms.is_some()).then(|| Self {
+        if held.state != HeldState::Approved || held.claimed_ms.is_none() {
+            return None;
+        }
+        Some(Self {
             kind: held.kind,
-            capacity,
+            answered_as: held.answerer,
+            by: held.decided_by.clone()?,
+            server: held.server.clone(),
+            tool: held.tool.clone(),
             digest: held.digest,
-            arguments_sha256: fingerprint(held.final_arguments()),
+            asked_sha256: held.arguments_sha256,
+            arguments: held.final_arguments().clone(),
         })
     }
 
     /// Whether this is the call that was approved.
     pub(super) fn is_for(&self, draft: &Draft) -> bool {
-        self.digest == *draft.tool.digest() && self.arguments_sha256 == fingerprint(&draft.arguments)
+        self.is_about(&draft.tool) && fingerprint(&self.arguments) == fingerprint(&draft.arguments)
     }
 
-    pub(super) fn is_approvers(&self) -> bool {
-        self.capacity == Capacity::Approver
+    /// Whether it is about this tool in this version. A yes to one tool says nothing about another.
+    fn is_about(&self, tool: &Tool) -> bool {
+        self.server == tool.server.name && *self.tool == *tool.name && self.digest == *tool.digest()
     }
 
-    pub(super) fn is_of_plan(&self) -> bool {
+    /// The arguments that were agreed to, if this tool was asked about with these.
+    pub fn agreed_for(&self, tool: &Tool, asked: &RawJson) -> Option<&RawJson> {
+        (self.is_about(tool) && self.asked_sha256 == fingerprint(asked)).then_some(&self.arguments)
+    }
+
+    /// What it is good for: questions that this person could answer, and the plan whose step it was.
+    pub(super) fn covers(&self, verdict: &Verdict, caller: &str) -> bool {
+        match verdict {
+            Verdict::Ask { answerer: Answerer::ApproverOnly, .. } => {
+                self.answered_as == Answerer::ApproverOnly && self.by != caller
+            }
+            Verdict::Ask { answerer, .. } => self.answered_as >= *answerer,
+            Verdict::Queue { .. } => self.is_of_plan(),
+            Verdict::Run | Verdict::Refuse { .. } | Verdict::Hide => false,
+        }
+    }
+
+    /// Whether a step of a plan was approved.
+    pub fn is_of_plan(&self) -> bool {
         self.kind == HeldKind::Plan
     }
 }

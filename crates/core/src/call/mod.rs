@@ -29,5 +29,5 @@ pub use reroute::redraft;
 pub use resolve::{Incoming, Resolved, resolve};
 pub use route::{Provider, Route, route};
 pub use seal::{Sealed, seal};
-pub use situation::{Change, Consented, Situation};
+pub use situation::{Change, Consented, Planned, Situation};
 pub use warning::{MAX_WARNINGS, Warning};

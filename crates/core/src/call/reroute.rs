@@ -1,7 +1,8 @@
 //! A call on its way to a provider that is a tool of a server: the same call, under the other tool's terms.
 //!
-//! It walks the stages that guard that tool: the caller must be permitted there, and what the gateway supplies
-//! there is dropped from what was mapped and put in by `seal` alone. So nothing that a model writes reaches it.
+//! It walks the stages that guard that tool: the caller must be permitted there, that tool's questions are asked, and
+//! what the gateway supplies there is dropped from what was mapped and put in by `seal` alone. So nothing that a model
+//! writes reaches it, and nobody's yes to the called tool counts for it.
 
 use super::authorise::{Permitted, authorise};
 use super::draft::{Draft, draft};
@@ -9,7 +10,7 @@ use super::fault::CallFault;
 use super::policy::{Judged, Waiting};
 use super::resolve::{Incoming, Resolved};
 use super::seal::Sealed;
-use super::situation::{Consented, Situation};
+use super::situation::Situation;
 use crate::catalog::Tool;
 use crate::json::RawJson;
 use std::sync::Arc;
@@ -29,14 +30,26 @@ pub fn redraft(
         meta: call.meta().to_vec(),
     };
     let permitted = authorise(Resolved { incoming, tool: target })?;
-    // Whoever agreed to the tool agreed to what the operator says serves it.
-    let situation = Situation { consent: Consented::Yes, ..situation(&permitted) };
+    let situation = situation(&permitted);
     Ok(draft(permitted, situation)?)
 }
 
+impl Sealed {
+    /// The same call, to walk every stage again as a caller whose rights were looked up anew.
+    pub fn again(&self, caller: Arc<crate::caller::Caller>) -> Incoming {
+        Incoming {
+            caller,
+            client: self.client().clone(),
+            name: self.tool().exposed.to_string(),
+            arguments: Some(self.public_arguments().clone()),
+            meta: self.meta().to_vec(),
+        }
+    }
+}
+
 impl Waiting {
-    /// The call may run: a person has said yes to the call that it serves.
-    pub fn under_licence_of_its_caller(self) -> Judged {
+    /// The call may run: it is a call of the very tool that was judged a moment ago, with mapped arguments.
+    pub fn judged_before(self) -> Judged {
         Judged(self.into_draft())
     }
 }

@@ -10,10 +10,22 @@ pub struct Situation {
     pub licence: Option<Licence>,
     /// The plan that takes this caller's writes, if plan mode is on.
     pub plan: Option<Uuid>,
+    /// Whether the call serves a step of a plan that a person approved.
+    pub planned: Planned,
     /// Whether the caller has agreed to this tool before.
     pub consent: Consented,
     /// Whether the tool is the one that was accepted.
     pub change: Change,
+}
+
+/// Whether a call serves a step of a plan that a person approved: as the tool behind the step's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Planned {
+    /// It does not.
+    #[default]
+    No,
+    /// It does, so it is not queued again.
+    Yes,
 }
 
 /// Whether the caller has agreed to a tool before.

@@ -3,6 +3,7 @@
 use super::bounds::{Backing, Bounds};
 use super::hidden::Injected;
 use crate::effects::{self, Effect};
+use crate::held::Answerer;
 use crate::json::RawJson;
 use crate::manifest::ToolTerms;
 use crate::names::ServerName;
@@ -111,6 +112,13 @@ impl Tool {
             let hidden = self.injected.as_ref().map(|injected| format!("{injected:?}")).unwrap_or_default();
             super::digest::of(&self.name, &self.definition, &hidden)
         })
+    }
+
+    /// Who must agree to each of its calls, where somebody must. What the tools behind it ask, they ask themselves.
+    pub fn asks(&self) -> Option<Answerer> {
+        let own = self.under.as_deref().unwrap_or(self);
+        let named = own.needs_approval && !self.server.is_virtual();
+        named.then_some(Answerer::InPerson).max(self.terms.approval.answerer())
     }
 
     /// What it does to the world.

@@ -11,6 +11,7 @@ pub use fault::LetterFault;
 pub use rules::{SCHEDULE_SECONDS, deserves_letter, next_retry_ms, replaying_of};
 
 use crate::audit::AuditEntry;
+use crate::caller::IdentifiedBy;
 use crate::names::ServerName;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,10 @@ pub struct Letter {
     pub persona: Option<String>,
     /// In which session.
     pub session: Option<String>,
+    /// The level of data the caller had named.
+    pub level: Option<String>,
+    /// What the caller was identified by; unknown for letters of earlier versions.
+    pub identified_by: Option<IdentifiedBy>,
     /// The tool's server.
     pub server: ServerName,
     /// The server's own name of the tool.

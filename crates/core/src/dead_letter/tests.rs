@@ -15,6 +15,8 @@ fn letter(state: LetterState, replaying: Replaying) -> Letter {
         user: "ann".into(),
         persona: None,
         session: None,
+        level: None,
+        identified_by: None,
         server: "mail".parse().expect("a name"),
         tool: "send".into(),
         exposed: "mail_send".into(),

@@ -14,6 +14,7 @@ pub use semver::Version;
 pub use terms::{Parallel, ToolTerms};
 pub use version::read_version;
 
+use crate::held::Answerer;
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::server::SideEffects;
@@ -94,6 +95,8 @@ pub struct Overlay {
     pub allow_parallel: Option<bool>,
     /// Whether a person must agree before its first use.
     pub requires_consent: Option<bool>,
+    /// Who must agree to each of its calls.
+    pub approval: Option<ApprovalBy>,
     /// Whether its calls carry a key that makes repeating them harmless.
     pub idempotency_key: Option<bool>,
     /// Tags of what it can do.
@@ -104,6 +107,30 @@ pub struct Overlay {
     pub safety_level: Option<SafetyLevel>,
     /// What one call costs.
     pub cost: Option<Cost>,
+}
+
+/// Who must agree to each call of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalBy {
+    /// Nobody, as far as this setting is concerned.
+    #[default]
+    None,
+    /// The caller, each time and in person.
+    Caller,
+    /// An approver other than the caller.
+    Approver,
+}
+
+impl ApprovalBy {
+    /// Who may answer, where anybody is asked.
+    pub fn answerer(self) -> Option<Answerer> {
+        match self {
+            Self::None => None,
+            Self::Caller => Some(Answerer::InPerson),
+            Self::Approver => Some(Answerer::ApproverOnly),
+        }
+    }
 }
 
 /// How dangerous an operator thinks a tool.

@@ -1,6 +1,6 @@
 //! The terms of one tool: what holds for its calls, after everybody who may say something has.
 
-use super::{AuthHints, Cost, Manifest, Overlay, ProviderSpec, SafetyLevel, read_version, tags};
+use super::{ApprovalBy, AuthHints, Cost, Manifest, Overlay, ProviderSpec, SafetyLevel, read_version, tags};
 use crate::server::{ServerEntry, SideEffects};
 use semver::Version;
 use serde::Deserialize;
@@ -22,6 +22,8 @@ pub struct ToolTerms {
     pub parallel: Parallel,
     /// Whether a person must agree before its first use.
     pub requires_consent: bool,
+    /// Who must agree to each of its calls.
+    pub approval: ApprovalBy,
     /// Whether its calls carry a key that makes repeating them harmless.
     pub idempotency_key: bool,
     /// What it can do: plain tags, sorted.
@@ -75,6 +77,7 @@ impl ToolTerms {
             hedge_after: None,
             parallel: defaults.allow_parallel.map_or(Parallel::Unsaid, Parallel::said),
             requires_consent: defaults.requires_consent,
+            approval: defaults.approval,
             idempotency_key: defaults.idempotency_key,
             capabilities: Vec::new(),
             persona_allowlist: None,
@@ -109,6 +112,7 @@ impl ToolTerms {
             auth,
             allow_parallel,
             requires_consent,
+            approval,
             idempotency_key,
             capabilities,
             persona_allowlist,
@@ -121,6 +125,7 @@ impl ToolTerms {
         self.hedge_after = hedge_after.or(self.hedge_after);
         self.parallel = allow_parallel.map_or(self.parallel, Parallel::said);
         self.requires_consent = requires_consent.unwrap_or(self.requires_consent);
+        self.approval = approval.unwrap_or(self.approval);
         self.idempotency_key = idempotency_key.unwrap_or(self.idempotency_key);
         self.safety_level = safety_level.or(self.safety_level);
         self.cost = cost.clone().or(self.cost);
@@ -162,6 +167,7 @@ impl ToolTerms {
             auth: fields.get("auth").map(AuthHints::read),
             allow_parallel: flag("allow_parallel"),
             requires_consent: flag("requires_consent"),
+            approval: fields.get("approval").and_then(|who| ApprovalBy::deserialize(who).ok()),
             idempotency_key: flag("idempotency_key")
                 .or_else(|| fields.get("idempotency_key")?.get("required")?.as_bool()),
             capabilities: texts("capabilities"),

@@ -10,6 +10,7 @@ pub use replay::Replayed;
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use crate::keys::sealing_key;
+use crate::routing::InnerQuestion;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -88,18 +89,26 @@ pub(crate) struct Undelivered {
     pub(crate) problem: Problem,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) sent: Sent,
+    /// What a tool behind the called one asks before it serves the call; nothing has failed then.
+    pub(crate) question: Option<Box<InnerQuestion>>,
 }
 
 impl Undelivered {
+    /// A tool behind the called one asks something first.
+    pub(crate) fn asking(question: Box<InnerQuestion>) -> Box<Self> {
+        let problem = question.problem();
+        Box::new(Self { problem, attempts: Vec::new(), sent: Sent::No, question: Some(question) })
+    }
+
     /// Nothing was tried.
     pub(crate) fn untried(problem: Problem) -> Box<Self> {
-        Box::new(Self { problem, attempts: Vec::new(), sent: Sent::No })
+        Box::new(Self { problem, attempts: Vec::new(), sent: Sent::No, question: None })
     }
 
     /// An answer came and could not be passed on.
     pub(crate) fn after_answer(call: &Sealed, problem: Problem) -> Box<Self> {
         let tried = attempt(provider_of(call.tool()), problem.code, Duration::ZERO);
-        Box::new(Self { problem, attempts: vec![tried], sent: Sent::Maybe })
+        Box::new(Self { problem, attempts: vec![tried], sent: Sent::Maybe, question: None })
     }
 
     /// Notes one provider's failure after those before it. Once anything was sent, it stays so.
@@ -114,7 +123,7 @@ impl Undelivered {
             before.as_ref().map(|before| before.sent).filter(|sent| *sent == Sent::Maybe).unwrap_or(sent);
         let mut attempts = before.map(|before| before.attempts).unwrap_or_default();
         attempts.push(attempt(provider, problem.code, began.elapsed()));
-        Box::new(Self { problem, attempts, sent })
+        Box::new(Self { problem, attempts, sent, question: None })
     }
 
     /// What was tried before and beside this, as one.
@@ -162,7 +171,7 @@ pub(crate) struct Lost {
 impl Lost {
     /// What is kept of a call that ended so, where anything is.
     pub(crate) fn of(call: &Sealed, undelivered: Undelivered) -> (Option<Box<Self>>, Problem) {
-        let Undelivered { problem, attempts, sent } = undelivered;
+        let Undelivered { problem, attempts, sent, question: _ } = undelivered;
         if !deserves_letter(&problem) || call.tool().server.is_own() {
             return (None, problem);
         }
@@ -241,6 +250,8 @@ impl Engine {
             user: caller.user.to_string(),
             persona: caller.persona_name().map(str::to_owned),
             session: caller.session.as_deref().map(str::to_owned),
+            level: caller.compliance_level.as_ref().map(|level| level.name.to_string()),
+            identified_by: Some(caller.identified_by.clone()),
             server: tool.server.name.clone(),
             tool: tool.name.to_string(),
             exposed: tool.exposed.to_string(),

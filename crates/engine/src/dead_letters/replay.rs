@@ -6,6 +6,8 @@ use crate::call::CallRequest;
 use crate::clock::now_ms;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
+use crate::rights::rights_gone;
+use crate::roster::{Absentee, Rights};
 use crate::run::Run;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -134,23 +136,13 @@ impl Engine {
         arguments: RawJson,
         by: Option<&str>,
     ) -> (Result<Answer, Problem>, Option<Box<Lost>>) {
-        let roster = self.roster();
-        let caller = match &roster {
-            Some(roster) => {
-                roster.caller(&letter.user, letter.persona.as_deref(), letter.session.as_deref()).await
-            }
-            None => None,
+        let gone = || (Err(rights_gone(&letter.exposed, &letter.user)), None);
+        let caller = match self.rights(Absentee::of_letter(letter)).await {
+            Rights::Known(caller) if self.may_still_use(&caller, letter) => caller,
+            Rights::Known(_) | Rights::Gone => return gone(),
+            Rights::Unknown(why) => return (Err(rights_unknown(letter, &why)), None),
         };
-        let Some(caller) = caller.filter(|caller| self.may_still_use(caller, letter)) else {
-            return (Err(rights_gone(letter)), None);
-        };
-        // By the name that nothing else can bear, whatever tools are called now.
-        let catalog = self.catalog();
-        let part = catalog.servers().get(&letter.server);
-        let name = match part.is_some_and(|part| part.entry.is_virtual()) {
-            true => format!("tool.{}", letter.tool),
-            false => format!("mcp.{}.{}", letter.server, letter.tool),
-        };
+        let name = self.address_of(&letter.server, &letter.tool);
         let mut incoming = Incoming {
             caller,
             client: Arc::new(ClientFacts::default()),
@@ -177,10 +169,8 @@ impl Engine {
 
     /// Whether somebody may use a letter's tool; one that is gone is for the call itself to miss.
     fn may_still_use(&self, caller: &Caller, letter: &Letter) -> bool {
-        let catalog = self.catalog();
-        let tools = catalog.servers().get(&letter.server).map(|server| &server.tools);
-        let tool = tools.and_then(|tools| tools.iter().find(|tool| *tool.name == *letter.tool));
-        tool.is_none_or(|tool| on_tool(caller, tool) == Permission::Granted)
+        let tools = self.tools_named(&letter.server, &letter.tool);
+        tools.is_empty() || tools.iter().any(|tool| on_tool(caller, tool) == Permission::Granted)
     }
 
     fn settlement(
@@ -222,11 +212,12 @@ pub(super) fn lost_to(letter: &Letter) -> LetterFault {
     }
 }
 
-fn rights_gone(letter: &Letter) -> Problem {
+/// It cannot be told now what the letter's caller may do.
+fn rights_unknown(letter: &Letter, why: &str) -> Problem {
     Problem {
-        code: "call.rights-gone",
-        blame: Blame::Caller,
-        message: format!("`{}` was not called: {} may no longer use it", letter.exposed, letter.user),
-        hint: None,
+        code: "call.rights-unknown",
+        blame: Blame::Gateway,
+        message: format!("`{}` was not called: {why}", letter.exposed),
+        hint: Some("replay it once they have signed in again".into()),
     }
 }

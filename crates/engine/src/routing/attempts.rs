@@ -5,7 +5,7 @@
 
 use super::hedge::hedge_after;
 use super::value::marked;
-use super::{Instance, ProviderFault};
+use super::{InnerQuestion, Instance, ProviderFault};
 use crate::answer::Answer;
 use crate::clock::now_ms;
 use crate::dead_letters::Undelivered;
@@ -17,7 +17,7 @@ use crate::sampling::Line;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use toolbooth_core::call::{Provider, Sealed};
+use toolbooth_core::call::{Licence, Planned, Provider, Sealed};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_core::health::Sample;
@@ -43,15 +43,10 @@ pub(crate) struct Manner {
     pub(crate) rounds: Rounds,
     /// Whether a long result may be passed on unread.
     pub(crate) reading: Reading,
-    /// Whether a person has said yes to it.
-    pub(crate) licensed: Licensed,
-}
-
-/// Whether a person has said yes to a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Licensed {
-    Yes,
-    No,
+    /// What people agreed to for tools behind the called one.
+    pub(crate) licences: Vec<Licence>,
+    /// Whether the call is a step of a plan that a person approved.
+    pub(crate) planned: Planned,
 }
 
 /// A number from 0 to 1. Without randomness it is 1: slower, never wrong.
@@ -147,10 +142,12 @@ impl Engine {
             };
             let both = tried.map(|tried| (&candidates[position], tried)).into_iter().chain(other);
             let mut goes_on = true;
+            let mut question = None;
             for ((index, one), tried) in both {
                 done.push(*index);
                 match tried {
                     Tried::Served(answer) => return Ok(marked(answer, Some(&one.spec.id), effort.attempts)),
+                    Tried::Asks(asked) => question = Some(asked),
                     Tried::Skipped(skip) => skipped.push((one.spec.id.clone(), skip)),
                     Tried::Failed(fault) => {
                         goes_on &= may_repeat(fault.sent(), repeat) && effort.deadline.leaves(Duration::ZERO);
@@ -163,6 +160,10 @@ impl Engine {
                         last = Some((one.spec.id.clone(), fault));
                     }
                 }
+            }
+            // The next provider is no way round the question of this one.
+            if let Some(question) = question {
+                return Err(Undelivered::asking(question));
             }
             if !goes_on {
                 break;
@@ -243,6 +244,7 @@ impl Engine {
                     self.note_attempt(call, one, Ok(&answer), began);
                     return Tried::Served(answer);
                 }
+                Err(ProviderFault::Asks(question)) => return Tried::Asks(question),
                 Err(fault) => fault,
             };
             let told = fault.problem(&one.spec.id);
@@ -346,6 +348,7 @@ impl Effort<'_> {
 /// What came of a provider.
 pub(super) enum Tried {
     Served(Answer),
+    Asks(Box<InnerQuestion>),
     Skipped(Skip),
     Failed(ProviderFault),
 }

@@ -1,5 +1,6 @@
 //! Why a provider did not serve a call, whatever kind it is.
 
+use super::InnerQuestion;
 use std::time::Duration;
 use toolbooth_core::call::CallFault;
 use toolbooth_core::fault::{Blame, Problem};
@@ -24,6 +25,8 @@ pub(crate) enum ProviderFault {
     Overdue(Duration),
     /// The call as it would be made there is refused.
     Call(CallFault),
+    /// Its tool asks something first.
+    Asks(Box<InnerQuestion>),
     /// It serves nothing, and why.
     Useless(String),
     /// Something of the gateway's own, such as a full queue.
@@ -50,7 +53,7 @@ impl ProviderFault {
             Self::Rpc(_) | Self::Overdue(_) => Sent::Maybe,
             Self::Rest(error) => error.sent(),
             // A model that was asked has done nothing to the world.
-            Self::Llm(_) | Self::Call(_) | Self::Useless(_) | Self::Other(_) => Sent::No,
+            Self::Llm(_) | Self::Call(_) | Self::Asks(_) | Self::Useless(_) | Self::Other(_) => Sent::No,
         }
     }
 
@@ -60,6 +63,7 @@ impl ProviderFault {
         !matches!(
             self,
             Self::Call(_)
+                | Self::Asks(_)
                 | Self::Other(_)
                 | Self::Useless(_)
                 | Self::Upstream(UpstreamError::TooLarge { .. })
@@ -77,7 +81,7 @@ impl ProviderFault {
                 matches!(error, LlmError::Unreachable { .. } | LlmError::RateLimited | LlmError::CutOff)
             }
             Self::Rpc(_) => true,
-            Self::Overdue(_) | Self::Call(_) | Self::Useless(_) | Self::Other(_) => false,
+            Self::Overdue(_) | Self::Call(_) | Self::Asks(_) | Self::Useless(_) | Self::Other(_) => false,
         }
     }
 
@@ -109,6 +113,7 @@ impl ProviderFault {
                 hint: Some("raise `default_timeout` of the tool".into()),
             },
             Self::Call(fault) => Problem::of(fault),
+            Self::Asks(question) => question.problem(),
             Self::Useless(why) => Problem {
                 code: "provider.useless",
                 blame: Blame::Gateway,

@@ -6,6 +6,7 @@ mod attempts;
 mod fault;
 mod health;
 mod hedge;
+mod inner;
 mod instance;
 mod report;
 mod serve;
@@ -13,8 +14,9 @@ mod turns;
 mod value;
 
 pub use attempts::instance_key;
-pub(crate) use attempts::{Licensed, Manner, Overdue, dice};
+pub(crate) use attempts::{Manner, Overdue, dice};
 pub(crate) use fault::ProviderFault;
+pub(crate) use inner::{InnerQuestion, Served};
 pub use report::{ProviderReport, RouterReport};
 pub use value::{ATTEMPTS, PROVIDER};
 

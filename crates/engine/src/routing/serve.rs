@@ -1,13 +1,13 @@
 //! Serving a call with one provider, by its kind.
 
-use super::attempts::{Licensed, Manner};
-use super::{Instance, ProviderFault, value};
+use super::attempts::Manner;
+use super::{InnerQuestion, Instance, ProviderFault, value};
 use crate::answer::Answer;
 use crate::engine::Engine;
 use crate::sampling::{Helped, Line};
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use toolbooth_core::call::{CallFault, Judgement, Sealed, judge, redraft};
+use toolbooth_core::call::{Judgement, Licence, Sealed, Situation, judge, redraft};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Backing, Lookup, Tool};
 use toolbooth_core::json::RawJson;
@@ -152,15 +152,24 @@ impl Engine {
             None => call.public_arguments().clone(),
             Some(mapping) => RawJson::from_value(&object(call.public_arguments(), Some(mapping))?),
         };
-        let draft = redraft(call, target, mapped, |permitted| self.memory().situation(permitted, None))?;
-        let judged = match (judge(draft, &self.terms().policies)?, manner.licensed) {
-            (Judgement::Run(judged), _) => judged,
-            (Judgement::Ask(waiting) | Judgement::Queue(waiting), Licensed::Yes) => {
-                waiting.under_licence_of_its_caller()
+        // A person may have agreed to this tool's own question, perhaps with other arguments.
+        let agreed = |licence: &&Licence| -> bool { licence.agreed_for(&target, &mapped).is_some() };
+        let licence = manner.licences.iter().find(agreed).cloned();
+        let agreed = licence.as_ref().and_then(|licence| licence.agreed_for(&target, &mapped)).cloned();
+        let mapped = agreed.unwrap_or(mapped);
+        let is_itself = target.server.name == call.tool().server.name && target.name == call.tool().name;
+        let draft = redraft(call, target, mapped, |permitted| Situation {
+            planned: manner.planned,
+            ..self.memory().situation(permitted, licence)
+        })?;
+        let judged = match judge(draft, &self.terms().policies)? {
+            Judgement::Run(judged) => judged,
+            Judgement::Ask(waiting) | Judgement::Queue(waiting) if is_itself => waiting.judged_before(),
+            Judgement::Ask(waiting) => {
+                return Err(ProviderFault::Asks(Box::new(InnerQuestion::Ask(waiting))));
             }
-            (Judgement::Ask(waiting) | Judgement::Queue(waiting), Licensed::No) => {
-                let name = waiting.draft().tool.exposed.to_string();
-                return Err(CallFault::Refused { name, reason: waiting.reason }.into());
+            Judgement::Queue(waiting) => {
+                return Err(ProviderFault::Asks(Box::new(InnerQuestion::Queue(waiting))));
             }
         };
         let grant = match judged.draft().tool.injected.as_ref().is_some_and(|one| !one.files.is_empty()) {

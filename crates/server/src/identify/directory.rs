@@ -86,6 +86,7 @@ impl Directory {
             compliance_level: level.map(|name| self.levels.level(name)),
             session: None,
             standing: Standing::Guest,
+            identified_by: claimed.identified_by,
             carried: Carried::default(),
         };
         self.dress(caller, persona)

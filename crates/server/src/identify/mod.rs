@@ -32,9 +32,9 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::broadcast;
-use toolbooth_core::caller::Caller;
+use toolbooth_core::caller::{Caller, IdentifiedBy};
 use toolbooth_core::token::TokenRecord;
-use toolbooth_engine::clock;
+use toolbooth_engine::{Absentee, Rights, SignIn, clock};
 
 /// The header by which a caller picks a persona.
 pub static PERSONA_HEADER: HeaderName = HeaderName::from_static("x-toolbooth-persona");
@@ -86,6 +86,8 @@ pub(crate) struct Claimed {
     pub(crate) level: Option<String>,
     /// When the credential ends.
     pub(crate) until: Option<SystemTime>,
+    /// What the credential is.
+    pub(crate) identified_by: IdentifiedBy,
 }
 
 /// What a caller asks for beside being known.
@@ -190,46 +192,67 @@ impl Identity {
         }
         let mode = Guard::into_inner(mode);
         let claimed = match (kind, &*mode) {
-            ("token", Mode::Jwt(jwt)) => jwt.check(shown, SystemTime::now()).await?,
+            ("token", Mode::Jwt(jwt)) => {
+                let claimed = jwt.check(shown, SystemTime::now()).await?;
+                if let Some(sign_in) = self.acquainted.note(&claimed, jwt.issuer()) {
+                    book.note_sign_in(sign_in);
+                }
+                claimed
+            }
             // Tokens of our own go by our own clock, which is never set back; those of others by the system's.
             ("token", _) => token::check(book, shown, clock::now()).await?,
             // The operator is nobody special here: a user of that name, with groups by the configuration.
             _ => Claimed { user: shown.to_owned(), ..Claimed::default() },
         };
         let until = claimed.until;
-        self.acquainted.note(&claimed);
         let directory = self.directory.load_full();
         let caller = directory.grant(claimed, wish.persona, wish.level).await?;
         self.remembered.put(key, &caller, until, since);
         Ok(caller)
     }
 
-    /// A user who is not there, with the rights they have now; `tokens` are the gateway's own.
+    /// The caller of an earlier call, with the rights they have now; `tokens` are the gateway's own, and `kept` is what
+    /// was kept of the user's latest sign-in.
     pub(crate) async fn absent(
         &self,
-        user: &str,
-        persona: Option<&str>,
+        who: Absentee<'_>,
         tokens: &[TokenRecord],
-    ) -> Result<Arc<Caller>, Unidentified> {
-        let now = SystemTime::now();
+        kept: Option<SignIn>,
+    ) -> Result<Rights, Unidentified> {
+        let (now, user) = (SystemTime::now(), who.user);
+        let operator = *user == *self.operator;
         let named = || Claimed { user: user.to_owned(), ..Claimed::default() };
+        // Only the machine itself vouches for the operator's name where callers show tokens.
+        let by_name = matches!(who.identified_by, None | Some(IdentifiedBy::Name));
         let claimed = match &*self.mode.load_full() {
-            Mode::Local if *user == *self.operator => {
-                return self.directory.load().grant_owner(&self.owner, persona, None);
+            Mode::Local if operator => {
+                let owner = self.directory.load().grant_owner(&self.owner, who.persona, who.level)?;
+                return Ok(Rights::Known(owner));
             }
-            Mode::Local => return Err(Unidentified::Refused),
-            Mode::Header(_) => named(),
-            Mode::Token => token::standing_of(user, tokens, clock::now())
-                .or_else(|| (*user == *self.operator).then(named))
-                .ok_or(Unidentified::Refused)?,
-            Mode::Jwt(_) => self
-                .acquainted
-                .claim(user, now)
-                .or_else(|| (*user == *self.operator).then(named))
-                .ok_or(Unidentified::Refused)?,
+            Mode::Local => None,
+            Mode::Header(_) => by_name.then(named),
+            Mode::Token => match who.identified_by {
+                Some(IdentifiedBy::Token(id)) => token::standing_of(user, Some(id), tokens, clock::now()),
+                Some(IdentifiedBy::SignedToken) => None,
+                Some(IdentifiedBy::Name) => operator.then(named),
+                None => token::standing_of(user, None, tokens, clock::now()).or_else(|| operator.then(named)),
+            },
+            Mode::Jwt(_) if operator && by_name => Some(named()),
+            Mode::Jwt(jwt) => match who.identified_by {
+                Some(IdentifiedBy::Name | IdentifiedBy::Token(_)) => None,
+                Some(IdentifiedBy::SignedToken) | None => {
+                    let claimed = self.acquainted.claim(user, kept, jwt.issuer(), now);
+                    if claimed.is_none() {
+                        let why = format!("the rights of {user} are not known until they sign in again");
+                        return Ok(Rights::Unknown(why));
+                    }
+                    claimed
+                }
+            },
         };
+        let Some(claimed) = claimed else { return Ok(Rights::Gone) };
         let directory = self.directory.load_full();
-        directory.grant(claimed, persona, None).await
+        directory.grant(claimed, who.persona, who.level).await.map(Rights::Known)
     }
 
     /// The same caller through another persona, for requests that name one later than their headers do.

@@ -4,15 +4,19 @@ use super::Claimed;
 use super::refusal::Unidentified;
 use async_trait::async_trait;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use toolbooth_core::caller::IdentifiedBy;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::token::{TokenRecord, TokenStanding};
-use toolbooth_engine::Engine;
+use toolbooth_engine::{Engine, SignIn};
 
 /// Who knows the gateway's own tokens.
 #[async_trait]
 pub trait TokenBook: Send + Sync {
     /// The token with this text, whether or not it still counts.
     async fn find(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem>;
+
+    /// Notes what a signed token said, for calls that run when its user is not there. Nobody waits for it.
+    fn note_sign_in(&self, _: SignIn) {}
 }
 
 #[async_trait]
@@ -20,18 +24,45 @@ impl TokenBook for Engine {
     async fn find(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem> {
         self.token(bearer).await
     }
+
+    fn note_sign_in(&self, sign_in: SignIn) {
+        let store = self.store().clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.save_sign_in(sign_in).await {
+                tracing::warn!("a sign-in was not kept for later calls: {error}");
+            }
+        });
+    }
 }
 
-/// What the tokens of a user that still count say together; nothing, if none does.
-pub(super) fn standing_of(user: &str, tokens: &[TokenRecord], now: SystemTime) -> Option<Claimed> {
-    let now_ms =
-        i64::try_from(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
-    let mut live =
-        tokens.iter().filter(|token| token.user == user && token.standing(now_ms) == TokenStanding::Live);
+/// What the token of an earlier call says now; nothing, if it does not count any more. Of calls that did not note
+/// their token only what all live tokens of the user have in common is believed.
+pub(super) fn standing_of(
+    user: &str,
+    token: Option<&str>,
+    tokens: &[TokenRecord],
+    now: SystemTime,
+) -> Option<Claimed> {
+    let now_ms = millis(now);
+    let mut live = tokens.iter().filter(|record| {
+        record.user == user
+            && record.standing(now_ms) == TokenStanding::Live
+            && token.is_none_or(|token| record.id == token)
+    });
     let first = live.next()?;
     let mut groups = first.groups.clone();
-    groups.extend(live.flat_map(|token| token.groups.iter().cloned()));
-    Some(Claimed { user: user.to_owned(), groups, ..Claimed::default() })
+    let mut persona = first.persona.clone();
+    for other in live {
+        groups.retain(|group| other.groups.contains(group));
+        persona = persona.or_else(|| other.persona.clone());
+    }
+    let identified_by = IdentifiedBy::Token(token.unwrap_or(&first.id).into());
+    Some(Claimed { user: user.to_owned(), groups, persona, identified_by, ..Claimed::default() })
+}
+
+fn millis(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Whose a token is, if it still counts.
@@ -44,8 +75,7 @@ pub(super) async fn check(
         tracing::warn!("tokens cannot be looked up: {}", problem.message);
         Unidentified::Unavailable
     })?;
-    let now_ms = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+    let now_ms = millis(now);
     let record = found.filter(|record| record.standing(now_ms) == TokenStanding::Live);
     let record = record.ok_or(Unidentified::Refused)?;
     let until = record.expires_ms.and_then(|ms| u64::try_from(ms).ok());
@@ -54,6 +84,7 @@ pub(super) async fn check(
         groups: record.groups,
         persona: record.persona,
         level: None,
+        identified_by: IdentifiedBy::Token(record.id.into()),
         until: until.map(|ms| UNIX_EPOCH + Duration::from_millis(ms)),
     })
 }

@@ -19,7 +19,7 @@ use toolbooth_core::permission::{Extent, extent};
 use toolbooth_engine::Rounds;
 use toolbooth_engine::parked::{Ongoing, Parked};
 use toolbooth_engine::record::progress_wanted;
-use toolbooth_engine::state::{Binding, Meaning};
+use toolbooth_engine::state::{Binding, Meaning, NotOpened};
 use toolbooth_engine::{CallRequest, Inquiry};
 use toolbooth_upstream::connection::{LOG_LEVELS, Round, our_info, our_instance};
 use toolbooth_upstream::{CallLink, boxed};
@@ -86,9 +86,9 @@ pub async fn begin(
         "prompts/list" => list(door, client, request, ListKind::Prompts).await,
         "resources/list" => list(door, client, request, ListKind::Resources).await,
         "resources/templates/list" => list(door, client, request, ListKind::Templates).await,
-        "prompts/get" => inquire(door, client, request, meta, "prompts/get", headers),
-        "resources/read" => inquire(door, client, request, meta, "resources/read", headers),
-        "completion/complete" => inquire(door, client, request, meta, "completion/complete", headers),
+        "prompts/get" => inquire(door, client, request, meta, "prompts/get", headers).await,
+        "resources/read" => inquire(door, client, request, meta, "resources/read", headers).await,
+        "completion/complete" => inquire(door, client, request, meta, "completion/complete", headers).await,
         "server/discover" if modern => {
             Ok(Begun::Ready(Reply::Result(discovered(door, &client.caller, &client.facts))))
         }
@@ -122,7 +122,7 @@ async fn call(
     }
     let progress = progress_wanted(meta.progress_token.as_ref());
     let binding = bind(client, "tools/call", &name, arguments.as_ref());
-    let round = match take_round(door, params, binding.as_ref())? {
+    let round = match take_round(door, client, params, binding.as_ref()).await? {
         Came::Back(parked) => {
             return Ok(come_back(door, client, request, "tools/call", meta, binding, parked));
         }
@@ -183,7 +183,12 @@ enum Came {
 }
 
 /// Whether this is a later round of an earlier request, and if so, which.
-fn take_round(door: &Door, params: Params, binding: Option<&Binding>) -> Result<Came, RpcError> {
+async fn take_round(
+    door: &Door,
+    client: &Client,
+    params: Params,
+    binding: Option<&Binding>,
+) -> Result<Came, RpcError> {
     let responses = params.input_responses;
     if responses.as_ref().is_some_and(|responses| !responses.is_object()) {
         return Err(invalid("`inputResponses` must be an object"));
@@ -194,7 +199,16 @@ fn take_round(door: &Door, params: Params, binding: Option<&Binding>) -> Result<
     let refused =
         || invalid("`requestState` is not one of ours, not of this request, expired or used before");
     let state = state.string().ok_or_else(refused)?.into_owned();
-    match door.engine.states().open(&state, binding).ok_or_else(refused)? {
+    // Hardly any request has a state: what it takes to open one is not part of every request.
+    let opened = Box::pin(door.engine.states().open(&state, binding)).await;
+    let opened = opened.map_err(|why| {
+        if why == NotOpened::Foreign {
+            let attempt = "a request state that was not made for this caller and request";
+            door.engine.note_trespass(&client.caller, "request.foreign-state", attempt);
+        }
+        refused()
+    });
+    match opened? {
         Meaning::Upstream { state } => {
             let request_state = state.and_then(|state| RawJson::parse(state).ok());
             Ok(Came::New(Round { input_responses: responses, request_state }))
@@ -228,7 +242,7 @@ fn come_back(
     Begun::Ongoing(following.bound(binding).reporting(meta.progress_token).asking(questions))
 }
 
-fn inquire(
+async fn inquire(
     door: &Arc<Door>,
     client: &Client,
     request: &Request,
@@ -241,7 +255,7 @@ fn inquire(
     let target = params.name.as_ref().or(params.uri.as_ref());
     let target = target.and_then(RawJson::string).unwrap_or_default().into_owned();
     let binding = bind(client, method, &target, params.arguments.as_ref());
-    let round = match take_round(door, params, binding.as_ref())? {
+    let round = match take_round(door, client, params, binding.as_ref()).await? {
         Came::Back(parked) => return Ok(come_back(door, client, request, method, meta, binding, parked)),
         Came::New(round) => round,
     };

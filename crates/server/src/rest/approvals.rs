@@ -59,6 +59,9 @@ pub struct ApprovalView {
     edited: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remember: Option<&'static str>,
+    /// What an approved call waits for, where it cannot run yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlaceView>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +90,8 @@ pub struct OutcomeView {
 /// A held call as this caller sees it.
 pub fn view(engine: &Engine, caller: &Caller, held: HeldCall) -> ApprovalView {
     let yours = held.state == HeldState::Pending && engine.may_answer(caller, &held);
+    let runnable = held.state == HeldState::Approved && held.claimed_ms.is_none();
+    let waiting_for = runnable.then(|| engine.deferred_for(&held)).flatten();
     let side_effect = engine.rung_of(&held).map(|rung| rung.as_str());
     let outcome = held.outcome.map(|outcome| OutcomeView {
         at_ms: outcome.at_ms,
@@ -117,6 +122,7 @@ pub fn view(engine: &Engine, caller: &Caller, held: HeldCall) -> ApprovalView {
         decision_note: held.decision_note,
         edited: held.edited,
         remember: held.remember.map(Remember::as_str),
+        waiting_for,
         plan: held.plan.map(|place| PlaceView { id: place.plan.to_string(), step: place.step }),
         outcome,
     }

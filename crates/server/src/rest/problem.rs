@@ -72,8 +72,10 @@ impl From<Problem> for ProblemDocument {
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
             ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
             ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
-            ("call.over-rate", _) => StatusCode::TOO_MANY_REQUESTS,
-            ("call.no-healthy-provider" | "call.queue-full", _) => StatusCode::SERVICE_UNAVAILABLE,
+            ("call.over-rate" | "call.too-many-held", _) => StatusCode::TOO_MANY_REQUESTS,
+            ("call.no-healthy-provider" | "call.queue-full" | "call.deferred" | "call.rights-unknown", _) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             (_, Blame::Caller) => StatusCode::BAD_REQUEST,
             (_, Blame::Upstream) => StatusCode::BAD_GATEWAY,
             (_, Blame::Gateway) => StatusCode::INTERNAL_SERVER_ERROR,

@@ -102,7 +102,7 @@ impl TermsView {
             default_timeout: terms.timeout.as_secs_f64(),
             allow_parallel: terms.parallel.is_shown_as_allowed(),
             requires_consent: terms.requires_consent,
-            requires_approval: tool.needs_approval,
+            requires_approval: tool.needs_approval || tool.asks().is_some(),
             idempotency_key: terms.idempotency_key,
             capabilities: terms.capabilities.clone(),
             persona_allowlist: terms.persona_allowlist.clone(),

@@ -6,6 +6,7 @@ mod files;
 mod health;
 mod held;
 mod letters;
+mod sign_ins;
 mod tokens;
 
 use crate::audit::AuditFilter;
@@ -21,6 +22,7 @@ use files::Files;
 use health::Health;
 use held::Held;
 use letters::Letters;
+use sign_ins::SignIns;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -58,6 +60,7 @@ struct State {
     held: Held,
     letters: Letters,
     health: Health,
+    sign_ins: SignIns,
     consents: Consents,
     files: Files,
     audit: Audit,
@@ -481,6 +484,7 @@ impl Store for MemoryStore {
             state.drop_calls(|_, row| row.intent.at_ms < horizon_ms);
             state.drop_surplus(self.retention.max_rows);
             state.tokens.purge(horizon_ms);
+            state.sign_ins.purge(now_ms);
             state.held.purge(horizon_ms);
             state.letters.purge(now_ms);
             state.health.purge(now_ms);

@@ -4,7 +4,7 @@
 macro_rules! select_held {
     ($result:literal, $rest:literal) => {
         concat!(
-            "SELECT id, kind, user_name, persona, session, client, server, tool, exposed, digest, \
+            "SELECT id, kind, user_name, persona, session, level, identified_by, client, server, tool, exposed, digest, \
             arguments_sha256, answerer, created_ms, expires_ms, state, decided_by, decided_ms, remember, \
             claimed_ms, outcome, ended_ms, error_code, plan, step, question, decision_note, arguments, \
             edited, ",
@@ -16,9 +16,9 @@ macro_rules! select_held {
 }
 
 pub(crate) const HOLD: &str = "\
-    INSERT INTO held (id, kind, user_name, persona, session, client, server, tool, exposed, digest, \
+    INSERT INTO held (id, kind, user_name, persona, session, level, identified_by, client, server, tool, exposed, digest, \
     arguments_sha256, answerer, created_ms, expires_ms, state, plan, step, question, arguments) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
 
 pub(crate) const HELD: &str = select_held!("result", " WHERE id = $1");
 

@@ -4,7 +4,7 @@
 macro_rules! select_letters {
     ($sealed:literal, $rest:literal) => {
         concat!(
-            "SELECT id, call_id, user_name, persona, session, server, tool, exposed, provider, \
+            "SELECT id, call_id, user_name, persona, session, level, identified_by, server, tool, exposed, provider, \
             arguments_preview, arguments_sha256, error_code, error_text, attempts, created_ms, next_retry_ms, \
             state, replaying, may_have_happened, replays, ended_ms, ",
             $sealed,
@@ -15,10 +15,10 @@ macro_rules! select_letters {
 }
 
 pub(crate) const ADD_LETTER: &str = "\
-    INSERT INTO dead_letters (id, call_id, user_name, persona, session, server, tool, exposed, provider, \
+    INSERT INTO dead_letters (id, call_id, user_name, persona, session, level, identified_by, server, tool, exposed, provider, \
     arguments_preview, arguments_sha256, error_code, error_text, attempts, created_ms, next_retry_ms, state, \
     replaying, may_have_happened, replays, sealed) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)";
 
 pub(crate) const LETTER: &str = select_letters!("sealed", " WHERE id = $1");
 

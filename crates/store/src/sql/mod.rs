@@ -7,6 +7,7 @@ pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod held;
 pub(crate) mod letters;
+pub(crate) mod sign_ins;
 pub(crate) mod tokens;
 
 pub(crate) const WRITE_INTENT: &str = "\

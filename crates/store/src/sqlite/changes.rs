@@ -3,13 +3,14 @@
 use super::audit::Ledger;
 use super::held::Sweep;
 use super::writer::PURGE_CHUNK;
-use super::{consents, discoveries, files, health, held, letters, marks, plans, rows, tokens};
+use super::{consents, discoveries, files, health, held, letters, marks, plans, rows, sign_ins, tokens};
 use crate::files::FileQuota;
 use crate::health::HealthRow;
 use crate::held::{Contest, Step};
 use crate::letters::LetterContest;
 use crate::limits::{AuditRetention, MAX_OPEN_INTENTS};
 use crate::records::{Closing, DiscoveryRecord, Intent, Outcome, closing};
+use crate::sign_ins::SignIn;
 use crate::{StoreError, sql};
 use sqlx::SqliteConnection;
 use toolbooth_core::audit::AuditEntry;
@@ -61,6 +62,7 @@ pub(super) enum Change {
         at_ms: i64,
     },
     SaveHealth(Vec<HealthRow>),
+    SaveSignIn(SignIn),
     AddLetter(Box<Letter>),
     MoveLetter {
         id: Uuid,
@@ -178,6 +180,7 @@ pub(super) async fn write(
         }
         Change::Sweep { sweep, at_ms } => return held::sweep(connection, sweep, at_ms, notes).await,
         Change::SaveHealth(rows) => return health::save(connection, rows).await,
+        Change::SaveSignIn(sign_in) => return sign_ins::save(connection, sign_in).await,
         Change::AddLetter(letter) => return letters::add(connection, *letter).await,
         Change::MoveLetter { id, step, at_ms, audit } => {
             let audit = audit.map(|entry| *entry);

@@ -17,7 +17,7 @@ use tracing::warn;
 const APPLICATION_ID: i64 = 0x5442_7468;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Every schema since the first; a new one is a line here and a file beside the others.
-const MIGRATIONS: [(i64, &str, &str); 10] = [
+const MIGRATIONS: [(i64, &str, &str); 11] = [
     (1, "first", include_str!("../../migrations/sqlite/0001_first.sql")),
     (2, "tokens", include_str!("../../migrations/sqlite/0002_tokens.sql")),
     (3, "held", include_str!("../../migrations/sqlite/0003_held.sql")),
@@ -28,6 +28,7 @@ const MIGRATIONS: [(i64, &str, &str); 10] = [
     (8, "quality", include_str!("../../migrations/sqlite/0008_quality.sql")),
     (9, "pieces", include_str!("../../migrations/sqlite/0009_pieces.sql")),
     (10, "marks", include_str!("../../migrations/sqlite/0010_marks.sql")),
+    (11, "identified", include_str!("../../migrations/sqlite/0011_identified.sql")),
 ];
 
 /// A database file that this process has claimed.

@@ -10,6 +10,7 @@ use sqlx::error::BoxDynError;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
 use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::caller::IdentifiedBy;
 use toolbooth_core::held::{HeldCall, HeldFault, HeldOutcome};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::plan::PlanStep;
@@ -27,6 +28,8 @@ pub(super) fn held(row: &SqliteRow) -> Result<HeldCall, BoxDynError> {
         user: row.try_get("user_name")?,
         persona: row.try_get("persona")?,
         session: row.try_get("session")?,
+        level: row.try_get("level")?,
+        identified_by: identified_by(row)?,
         client: row.try_get("client")?,
         server: row.try_get::<&str, _>("server")?.parse()?,
         tool: row.try_get("tool")?,
@@ -48,6 +51,11 @@ pub(super) fn held(row: &SqliteRow) -> Result<HeldCall, BoxDynError> {
         outcome: outcome(row)?,
         plan,
     })
+}
+
+/// What a caller was identified by; nothing in rows of earlier versions.
+pub(super) fn identified_by(row: &SqliteRow) -> Result<Option<IdentifiedBy>, BoxDynError> {
+    Ok(row.try_get::<Option<&str>, _>("identified_by")?.map(str::parse).transpose()?)
 }
 
 fn outcome(row: &SqliteRow) -> Result<Option<HeldOutcome>, BoxDynError> {
@@ -126,6 +134,8 @@ pub(super) async fn hold(connection: &mut SqliteConnection, call: HeldCall) -> R
         .bind(call.user)
         .bind(call.persona)
         .bind(call.session)
+        .bind(call.level)
+        .bind(call.identified_by.map(|by| by.to_string()))
         .bind(call.client)
         .bind(String::from(call.server))
         .bind(call.tool)

@@ -22,6 +22,8 @@ fn read(row: &SqliteRow) -> Result<Letter, BoxDynError> {
         user: row.try_get("user_name")?,
         persona: row.try_get("persona")?,
         session: row.try_get("session")?,
+        level: row.try_get("level")?,
+        identified_by: super::held::identified_by(row)?,
         server: row.try_get::<&str, _>("server")?.parse()?,
         tool: row.try_get("tool")?,
         exposed: row.try_get("exposed")?,
@@ -90,6 +92,8 @@ pub(super) async fn add(connection: &mut SqliteConnection, letter: Letter) -> Re
         .bind(letter.user)
         .bind(letter.persona)
         .bind(letter.session)
+        .bind(letter.level)
+        .bind(letter.identified_by.map(|by| by.to_string()))
         .bind(String::from(letter.server))
         .bind(letter.tool)
         .bind(letter.exposed)

@@ -15,6 +15,7 @@ mod marks;
 mod plans;
 mod reader;
 mod rows;
+mod sign_ins;
 mod spool;
 mod tokens;
 mod writer;
@@ -497,6 +498,7 @@ impl Store for SqliteStore {
             (sql::letters::PURGE_OPEN_LETTERS, now_ms.saturating_sub(OPEN_LETTER_MS)),
             (sql::letters::PURGE_SURPLUS_LETTERS, i64::from(MAX_LETTERS)),
             (sql::health::PURGE_HEALTH, now_ms.saturating_sub(HEALTH_MS)),
+            (sql::sign_ins::PURGE_SIGN_INS, now_ms),
             (sql::consents::PURGE_CONSENTS, now_ms),
             (sql::files::PURGE_GRANTS, now_ms),
             (sql::PURGE_SURPLUS_CALLS, i64::from(self.retention.max_rows)),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::caller::IdentifiedBy;
 use toolbooth_core::dead_letter::{Attempt, Letter, LetterState, Replaying};
 use toolbooth_core::held::{
     Answerer, Decision, HeldCall, HeldKind, HeldOutcome, HeldState, HeldVerdict, Remember,
@@ -56,6 +57,8 @@ pub fn approval(created_ms: i64) -> HeldCall {
         user: "ann@example.org".into(),
         persona: Some("dev".into()),
         session: None,
+        level: Some("internal".into()),
+        identified_by: Some(IdentifiedBy::Token("t1".into())),
         client: "a client".into(),
         server: server("mail"),
         tool: "send".into(),
@@ -121,6 +124,8 @@ pub fn letter(created_ms: i64) -> Letter {
         user: "ann@example.org".into(),
         persona: Some("dev".into()),
         session: Some("work".into()),
+        level: None,
+        identified_by: None,
         server: server("mail"),
         tool: "send".into(),
         exposed: "mail_send".into(),

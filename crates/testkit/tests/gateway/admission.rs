@@ -75,20 +75,20 @@ async fn an_open_door_is_not_opened() {
 }
 
 /// An identity provider: a key, and the page that publishes it.
-struct Provider {
-    url: String,
+pub struct Provider {
+    pub url: String,
     page: Arc<Mutex<String>>,
 }
 
-struct Signer(Ed25519KeyPair, &'static str);
+pub struct Signer(Ed25519KeyPair, &'static str);
 
 impl Signer {
-    fn new(kid: &'static str) -> Self {
+    pub fn new(kid: &'static str) -> Self {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         Self(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), kid)
     }
 
-    fn token(&self, issuer: &str, more: Value) -> String {
+    pub fn token(&self, issuer: &str, more: Value) -> String {
         let text = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let mut claims =
@@ -100,7 +100,7 @@ impl Signer {
 }
 
 impl Provider {
-    async fn start(signer: &Signer) -> Self {
+    pub async fn start(signer: &Signer) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let page = Arc::new(Mutex::new(String::new()));

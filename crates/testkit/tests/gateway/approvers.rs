@@ -19,7 +19,7 @@ impl Office {
             json!({
                 "auth": { "mode": "token" },
                 "approval": { "approvers": ["leads"] },
-                "policy": { "rules": [{ "tools": "led_write_entry", "effect": "ask", "reason": "writes are checked" }] },
+                "policy": { "rules": [{ "tools": "led_write_entry", "effect": "ask", "approval": "approver", "reason": "writes are checked" }] },
             }),
             &[],
         );

@@ -94,7 +94,7 @@ impl Stage {
         let settings = json!({
             "auth": { "mode": "token" },
             "approval": { "approvers": ["leads"] },
-            "policy": { "consent": "client", "rules": [{ "tools": "*_guarded", "effect": "ask" }] },
+            "policy": { "consent": "client", "rules": [{ "tools": "*_guarded", "effect": "ask", "approval": "approver" }] },
         });
         let servers = [("std", std), ("web", web.entry()), ("old", old.entry())];
         home.configure(settings, &servers.map(|(name, entry)| (name, under_contract(entry))));

@@ -218,6 +218,7 @@ pub async fn approve(reach: &Reach, global: &Global, how: &ApproveArguments) -> 
     } else {
         let name = held["name"].as_str().map(line).unwrap_or_default();
         let became = match (ended.state.as_str(), &failure) {
+            ("approved", Some(failure)) if failure.trouble.code == "call.deferred" => "it waits",
             ("approved", _) => "it runs",
             (_, Some(failure)) if failure.exit == Exit::Held => "it was asked about again",
             ("done", _) => "it ran",

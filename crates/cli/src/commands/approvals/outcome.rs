@@ -24,6 +24,8 @@ pub struct Ended<'a> {
     pub state: String,
     decided_by: Option<String>,
     decision_note: Option<String>,
+    /// What it waits for, though it was approved.
+    waiting_for: Option<String>,
     /// What it ran with, where an answer changed that.
     #[serde(borrow)]
     pub edited: Option<&'a RawValue>,
@@ -47,7 +49,8 @@ pub async fn settled(reach: &Reach, id: &str, at_most: Option<Duration>) -> Resu
         let mut pause = FIRST_LOOK;
         loop {
             let body = reach.fetch(&path).await?;
-            let waits = matches!(read(&body)?.state.as_str(), "pending" | "approved");
+            let held = read(&body)?;
+            let waits = matches!(held.state.as_str(), "pending" | "approved") && held.waiting_for.is_none();
             if !waits || until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(body);
             }
@@ -65,6 +68,17 @@ pub fn read(body: &Bytes) -> Result<Ended<'_>, Failure> {
 }
 
 impl<'a> Ended<'a> {
+    /// The held call that this one led to: a tool behind the called one asks on its own.
+    pub fn next(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Next {
+            held: String,
+        }
+        let outcome = self.outcome.as_ref().filter(|outcome| outcome.code.as_deref() == Some("call.held"))?;
+        let next: Next = serde_json::from_str(outcome.result?.get()).ok()?;
+        Some(next.held)
+    }
+
     /// The result of a call that ran; nothing where it was too long to keep.
     pub fn result(&self) -> Result<Option<&'a RawValue>, Failure> {
         let fault = |exit, code: &str, message: String, hint: Option<String>| {
@@ -90,6 +104,12 @@ impl<'a> Ended<'a> {
                     Some("make the call again".into()),
                 ))
             }
+            ("approved", _) if self.waiting_for.is_some() => {
+                let message = self.waiting_for.clone().unwrap_or_default();
+                let hint =
+                    format!("it runs by itself; `toolbooth approvals show {id}` shows what becomes of it");
+                Err(fault(Exit::Held, "call.deferred", message, Some(hint)))
+            }
             ("pending" | "approved", _) => {
                 let hint = format!("`toolbooth approvals show {id}` shows what becomes of it");
                 Err(fault(Exit::Held, "call.held", format!("`{name}` is not over yet"), Some(hint)))
@@ -97,7 +117,11 @@ impl<'a> Ended<'a> {
             (_, Some(outcome)) => match (outcome.kind.as_str(), outcome.code.as_deref(), outcome.result) {
                 (_, Some("call.held"), _) => {
                     let message = format!("`{name}` was asked about again and waits");
-                    let hint = Some("`toolbooth approvals list` shows the question".into());
+                    let hint = match self.next() {
+                        Some(next) => format!("`toolbooth approvals show {next}` shows the question"),
+                        None => "`toolbooth approvals list` shows the question".to_owned(),
+                    };
+                    let hint = Some(hint);
                     Err(fault(Exit::Held, "call.held", message, hint))
                 }
                 (_, _, Some(result)) => Ok(Some(result)),

@@ -66,14 +66,18 @@ pub fn page(held: &Value) -> String {
     row("since", at("created_ms"));
     if held["state"] == "pending" {
         row("until", at("expires_ms"));
-        let who =
-            if held["answerer"] == "approver_only" { "an approver" } else { "the caller or an approver" };
+        let who = match held["answerer"].as_str() {
+            Some("approver_only") => "an approver other than the caller",
+            Some("in_person") => "the caller or an approver, in person",
+            _ => "the caller or an approver",
+        };
         row("answer by", Some(who.to_owned()));
     }
     let decided = at("decided_ms").zip(held["decided_by"].as_str());
     row("decided", decided.map(|(at, by)| format!("{at} by {}", line(by))));
     row("reason", Some(text("decision_note")));
     row("remember", Some(text("remember")));
+    row("waits for", Some(text("waiting_for")));
     row("ended", held["outcome"]["at_ms"].as_i64().map(moment));
     row("fault", held["outcome"]["code"].as_str().map(line));
     for (name, key) in [("Arguments", "arguments"), ("Changed to", "edited")] {

@@ -1,6 +1,6 @@
 //! A call that a person must decide: asked here where somebody sits at a terminal, else named by its id.
 
-use super::super::approvals::{agree, decline, settled};
+use super::super::approvals::{agree, decline, read_ended, settled};
 use super::{Came, arguments};
 use crate::arguments::Global;
 use crate::desk::Desk;
@@ -27,8 +27,8 @@ pub struct Held {
 /// Whether the caller has said yes beforehand.
 #[derive(Debug, Clone, Copy)]
 pub enum Consent<'a> {
-    /// With `--yes`.
-    Given,
+    /// With `--yes`; what is asked in person is asked at the desk all the same.
+    Given(&'a Desk),
     /// They are asked here, if they are there.
     Asked(&'a Desk),
 }
@@ -67,10 +67,26 @@ pub fn forgotten(held: &Held) -> Failure {
     )
 }
 
-/// Has a held call answered by whoever makes it, if they may; else it stays held.
-pub async fn settle(reach: &Reach, held: Held, consent: Consent<'_>) -> Result<Came, Failure> {
-    let alone = matches!(consent, Consent::Asked(desk) if !desk.is_attended());
-    if held.kind != "approval" || alone {
+/// How many questions one call may lead to: its own, and those of the tool behind it.
+const MOST_QUESTIONS: usize = 6;
+
+/// Has a held call answered by whoever makes it, if they may; else it stays held. What the tool behind it asks is
+/// another question, which is answered in the same way.
+pub async fn settle(reach: &Reach, mut held: Held, consent: Consent<'_>) -> Result<Came, Failure> {
+    for _ in 0..MOST_QUESTIONS {
+        let body = match answer(reach, held, consent).await? {
+            Came::Answered(body) => body,
+            came => return Ok(came),
+        };
+        let Some(next) = read_ended(&body)?.next() else { return Ok(Came::Answered(body)) };
+        let message = format!("the tool behind it waits for approval as {next}");
+        held = Held { held: next, kind: "approval".to_owned(), message };
+    }
+    Ok(Came::Held(held))
+}
+
+async fn answer(reach: &Reach, held: Held, consent: Consent<'_>) -> Result<Came, Failure> {
+    if held.kind != "approval" || matches!(consent, Consent::Asked(desk) if !desk.is_attended()) {
         return Ok(Came::Held(held));
     }
     let id = held.held.clone();
@@ -79,10 +95,18 @@ pub async fn settle(reach: &Reach, held: Held, consent: Consent<'_>) -> Result<C
     if shown["state"] == "pending" && shown["yours"] != true {
         return Ok(Came::Held(held));
     }
-    let Consent::Asked(desk) = consent else {
-        agree(reach, &id, None).await?;
-        return settled(reach, &id, None).await.map(Came::Answered);
+    let desk = match consent {
+        Consent::Asked(desk) => desk,
+        // What was said beforehand does not count: they are asked now, if they are there.
+        Consent::Given(desk) if shown["answerer"] == "in_person" => desk,
+        Consent::Given(_) => {
+            agree(reach, &id, None).await?;
+            return settled(reach, &id, None).await.map(Came::Answered);
+        }
     };
+    if !desk.is_attended() {
+        return Ok(Came::Held(held));
+    }
     loop {
         let answered = match ask(&shown, desk).await {
             Reply::None => return Ok(Came::Held(held)),

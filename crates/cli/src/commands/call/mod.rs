@@ -142,7 +142,7 @@ async fn call(reach: &Reach, what: &CallArguments, given: Given, desk: &Desk) ->
         Given::Object(text) => text,
         Given::Pairs(pairs) => arguments::typed(exposed, &tool["parameters"], &pairs)?,
     };
-    let consent = if what.yes { Consent::Given } else { Consent::Asked(desk) };
+    let consent = if what.yes { Consent::Given(desk) } else { Consent::Asked(desk) };
     make(reach, exposed, &arguments, what.session.as_deref(), consent).await
 }
 

@@ -212,6 +212,7 @@ async fn sweep(door: Arc<Door>, stop: CancellationToken) {
                 door.sweep();
                 door.engine.sweep_held().await;
                 door.engine.replay_due().await;
+                door.engine.run_deferred().await;
             }
             _ = now_and_then.tick() => door.engine.save_health().await,
             _ = every_minute.tick() => door.engine.save_clock().await,

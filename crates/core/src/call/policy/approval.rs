@@ -5,17 +5,18 @@ use crate::call::draft::Draft;
 use crate::call::situation::Consented;
 use crate::held::Answerer;
 
-/// `tools.require_approval` of a server: an approver is asked.
+/// `require_approval` and `approval` of a server or tool: asked about every time, whatever was said before.
 #[derive(Debug, Clone, Copy)]
 pub struct AskFirst;
 
 impl Policy for AskFirst {
     fn judge(&self, draft: &Draft) -> Verdict {
-        if !draft.tool.needs_approval {
-            return Verdict::Run;
-        }
-        let reason = format!("`{}` needs approval", draft.tool.exposed);
-        Verdict::Ask { reason, answerer: Answerer::ApproverOnly }
+        let Some(answerer) = draft.tool.asks() else { return Verdict::Run };
+        let reason = match answerer {
+            Answerer::ApproverOnly => format!("`{}` needs the approval of somebody else", draft.tool.exposed),
+            _ => format!("`{}` needs approval", draft.tool.exposed),
+        };
+        Verdict::Ask { reason, answerer }
     }
 }
 

@@ -17,8 +17,8 @@ pub use rules::{Layer, Rule, RuleBook, RuleEffect, RuleFault, Subject, ToolMatch
 
 use super::draft::Draft;
 use super::fault::CallFault;
-use super::licence::Licence;
 use super::resolve::Incoming;
+use super::situation::Planned;
 use crate::held::Answerer;
 
 /// What a policy says of a call, mildest first.
@@ -53,10 +53,11 @@ impl Verdict {
         match self {
             Self::Run => 0,
             Self::Ask { answerer: Answerer::CallerOrApprover, .. } => 1,
-            Self::Ask { answerer: Answerer::ApproverOnly, .. } => 2,
-            Self::Queue { .. } => 3,
-            Self::Refuse { .. } => 4,
-            Self::Hide => 5,
+            Self::Ask { answerer: Answerer::InPerson, .. } => 2,
+            Self::Ask { answerer: Answerer::ApproverOnly, .. } => 3,
+            Self::Queue { .. } => 4,
+            Self::Refuse { .. } => 5,
+            Self::Hide => 6,
         }
     }
 }
@@ -127,11 +128,14 @@ pub fn judge(draft: Draft, policies: &[Box<dyn Policy>]) -> Result<Judgement, Ca
     let mut decider = Answerer::CallerOrApprover;
     for policy in policies {
         let verdict = policy.judge(&draft);
-        if licence.is_some_and(|licence| covers(licence, &verdict)) {
+        if licence.is_some_and(|licence| licence.covers(&verdict, &draft.caller.user)) {
             continue;
         }
-        if let Verdict::Ask { answerer: Answerer::ApproverOnly, .. } = verdict {
-            decider = Answerer::ApproverOnly;
+        match &verdict {
+            Verdict::Ask { answerer, .. } => decider = decider.max(*answerer),
+            // Whoever approved the step has read what it serves; what its tool asks is another question.
+            Verdict::Queue { .. } if draft.situation.planned == Planned::Yes => continue,
+            _ => {}
         }
         if verdict.strictness() > strictest.strictness() {
             strictest = verdict;
@@ -145,15 +149,5 @@ pub fn judge(draft: Draft, policies: &[Box<dyn Policy>]) -> Result<Judgement, Ca
             Err(CallFault::Refused { name: draft.tool.exposed.to_string(), reason })
         }
         Verdict::Hide => Err(CallFault::UnknownTool { name: draft.asked }),
-    }
-}
-
-/// What a person's yes is good for: questions put to that person, and the plan whose step it was.
-fn covers(licence: &Licence, verdict: &Verdict) -> bool {
-    match verdict {
-        Verdict::Ask { answerer: Answerer::CallerOrApprover, .. } => true,
-        Verdict::Ask { answerer: Answerer::ApproverOnly, .. } => licence.is_approvers(),
-        Verdict::Queue { .. } => licence.is_of_plan(),
-        Verdict::Run | Verdict::Refuse { .. } | Verdict::Hide => false,
     }
 }

@@ -23,8 +23,10 @@ const MAX_RULES: usize = 4096;
 pub enum RuleEffect {
     /// Lets it run.
     Allow,
-    /// Asks an approver first.
+    /// Asks the caller first, each time and in person.
     Ask,
+    /// Asks an approver other than the caller first.
+    AskApprover,
     /// Puts it into a plan.
     Plan,
     /// Refuses it.
@@ -169,7 +171,9 @@ impl Rule {
     /// under another. A rule that lets something run is about that name alone, and one that hides a provider
     /// takes that provider away, not the tool.
     fn is_about_provider(&self, tool: &Tool) -> bool {
-        if self.effect == RuleEffect::Allow || self.hides() {
+        // A tool that is asked about is asked about whoever calls it, so what serves it asks itself.
+        let asks = matches!(self.effect, RuleEffect::Ask | RuleEffect::AskApprover);
+        if self.effect == RuleEffect::Allow || asks || self.hides() {
             return false;
         }
         let is_named = tool.terms.providers.iter().any(|provider| match &provider.kind {
@@ -293,7 +297,8 @@ impl Policy for RuleBook {
         let reason = || rule.reason.clone().unwrap_or_else(|| "a rule of this gateway says so".into());
         match rule.effect {
             RuleEffect::Allow => Verdict::Run,
-            RuleEffect::Ask => Verdict::Ask { reason: reason(), answerer: Answerer::ApproverOnly },
+            RuleEffect::Ask => Verdict::Ask { reason: reason(), answerer: Answerer::InPerson },
+            RuleEffect::AskApprover => Verdict::Ask { reason: reason(), answerer: Answerer::ApproverOnly },
             RuleEffect::Plan => Verdict::Queue { reason: reason() },
             RuleEffect::Deny => Verdict::Refuse { reason: reason() },
             RuleEffect::Hide => Verdict::Hide,

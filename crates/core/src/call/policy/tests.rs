@@ -1,7 +1,7 @@
 //! Verdicts over drafts made by the real stages.
 
 use super::*;
-use crate::call::{Change, Consented, Incoming, Situation, authorise, draft, fingerprint, resolve};
+use crate::call::{Change, Consented, Incoming, Licence, Situation, authorise, draft, fingerprint, resolve};
 use crate::caller::{Caller, ClientFacts};
 use crate::catalog::{Catalog, Discovery, Naming, admit};
 use crate::fault::Fault;
@@ -51,6 +51,7 @@ fn word(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Run => "run",
         Verdict::Ask { answerer: Answerer::CallerOrApprover, .. } => "ask",
+        Verdict::Ask { answerer: Answerer::InPerson, .. } => "ask in person",
         Verdict::Ask { answerer: Answerer::ApproverOnly, .. } => "ask approver",
         Verdict::Queue { .. } => "queue",
         Verdict::Refuse { .. } => "refuse",
@@ -70,18 +71,20 @@ fn rule(subject: Subject, names: &[&str], effect: RuleEffect) -> Rule {
 
 #[test]
 fn the_first_match_wins_in_a_layer_and_the_strictest_across() {
-    use RuleEffect::{Allow, Ask, Deny, Hide, Plan};
+    use RuleEffect::{Allow, Ask, AskApprover, Deny, Hide, Plan};
     use Subject::{Client, Everybody, Group, Persona, User};
     let group = |name: &str| Group(name.into());
     let cases: Vec<(Vec<Vec<Rule>>, &str)> = vec![
         (vec![], "run"),
         (vec![vec![rule(Everybody, &["s_get_*"], Deny)]], "run"),
         (vec![vec![rule(Everybody, &["s_delete_*"], Deny)]], "refuse"),
-        (vec![vec![rule(Everybody, &["delete_x"], Ask)]], "ask approver"),
+        (vec![vec![rule(Everybody, &["delete_x"], Ask)]], "ask in person"),
+        (vec![vec![rule(Everybody, &["delete_x"], AskApprover)]], "ask approver"),
+        (vec![vec![rule(Everybody, &[], AskApprover)], vec![rule(Everybody, &[], Ask)]], "ask approver"),
         (vec![vec![rule(Everybody, &["mcp.s.*"], Plan)]], "queue"),
         (vec![vec![rule(group("staff"), &[], Allow), rule(Everybody, &[], Deny)]], "run"),
         (vec![vec![rule(group("ops"), &[], Allow), rule(Everybody, &[], Deny)]], "refuse"),
-        (vec![vec![rule(Everybody, &[], Allow)], vec![rule(User("ann".into()), &[], Ask)]], "ask approver"),
+        (vec![vec![rule(Everybody, &[], Allow)], vec![rule(User("ann".into()), &[], Ask)]], "ask in person"),
         (vec![vec![rule(Everybody, &[], Deny)], vec![rule(Everybody, &[], Allow)]], "refuse"),
         (vec![vec![rule(Client("cli".into()), &[], Hide)]], "hide"),
         (vec![vec![rule(Client("other".into()), &[], Hide)]], "run"),
@@ -144,9 +147,15 @@ fn built_in_policies_ask_queue_and_refuse() {
     let consented = || Situation { consent: Consented::Yes, ..Situation::default() };
     let changed = || Situation { change: Change::Changed, ..Situation::default() };
     let none = Situation::default;
-    let catalog = catalog(|server| server.tools.require_approval = vec!["delete_*".into()]);
+    let catalog = catalog(|server| {
+        server.tools.require_approval = vec!["delete_*".into()];
+        let four_eyes = serde_json::json!({ "approval": "approver" });
+        server.tools.overrides.insert("frob".into(), four_eyes);
+    });
     let cases: Vec<(Box<dyn Policy>, &str, Situation, &str)> = vec![
-        (Box::new(AskFirst), "s_delete_x", none(), "ask approver"),
+        (Box::new(AskFirst), "s_delete_x", none(), "ask in person"),
+        (Box::new(AskFirst), "s_delete_x", consented(), "ask in person"), // each time
+        (Box::new(AskFirst), "s_frob", none(), "ask approver"),
         (Box::new(AskFirst), "s_get_x", none(), "run"),
         (Box::new(DefaultAsk::Writes), "s_get_x", none(), "run"),
         (Box::new(DefaultAsk::Writes), "s_frob", none(), "ask"),
@@ -169,7 +178,7 @@ fn built_in_policies_ask_queue_and_refuse() {
 }
 
 /// A licence for `s_delete_x` with `{"to":"a"}`, of a held call of this kind and answerer.
-fn licence(catalog: &Catalog, kind: HeldKind, answerer: Answerer) -> Licence {
+fn licence(catalog: &Catalog, kind: HeldKind, answerer: Answerer, by: &str) -> Licence {
     let draft = drafted(catalog, ann(), "s_delete_x", r#"{"to":"a"}"#, Situation::default());
     let held = HeldCall {
         id: Uuid::nil(),
@@ -177,6 +186,8 @@ fn licence(catalog: &Catalog, kind: HeldKind, answerer: Answerer) -> Licence {
         user: "ann".into(),
         persona: None,
         session: None,
+        level: None,
+        identified_by: None,
         client: String::new(),
         server: draft.tool.server.name.clone(),
         tool: draft.tool.name.to_string(),
@@ -189,7 +200,7 @@ fn licence(catalog: &Catalog, kind: HeldKind, answerer: Answerer) -> Licence {
         created_ms: 0,
         expires_ms: None,
         state: HeldState::Approved,
-        decided_by: Some("ann".into()),
+        decided_by: Some(by.into()),
         decided_ms: Some(0),
         decision_note: None,
         edited: None,
@@ -205,7 +216,7 @@ fn licence(catalog: &Catalog, kind: HeldKind, answerer: Answerer) -> Licence {
 
 #[test]
 fn a_yes_covers_one_call_and_what_that_person_may_answer() {
-    use Answerer::{ApproverOnly, CallerOrApprover};
+    use Answerer::{ApproverOnly, CallerOrApprover, InPerson};
     use HeldKind::{Approval, Plan};
     let asks = |answerer| Verdict::Ask { reason: String::new(), answerer };
     let queue = || Verdict::Queue { reason: String::new() };
@@ -218,17 +229,24 @@ fn a_yes_covers_one_call_and_what_that_person_may_answer() {
     }
     let catalog = catalog(|_| {});
     let cases = [
-        (Approval, CallerOrApprover, r#"{"to":"a"}"#, asks(CallerOrApprover), "run"),
-        (Approval, CallerOrApprover, r#"{"to":"b"}"#, asks(CallerOrApprover), "ask"), // other arguments
-        (Approval, CallerOrApprover, r#"{"to":"a"}"#, asks(ApproverOnly), "ask"),
-        (Approval, ApproverOnly, r#"{"to":"a"}"#, asks(ApproverOnly), "run"),
-        (Approval, ApproverOnly, r#"{"to":"a"}"#, queue(), "queue"), // an approval is no way round a plan
-        (Plan, CallerOrApprover, r#"{"to":"a"}"#, queue(), "run"),
-        (Plan, CallerOrApprover, r#"{"to":"a"}"#, refuse(), "call.refused"),
-        (Plan, ApproverOnly, r#"{"to":"a"}"#, Verdict::Hide, "call.unknown-tool"),
+        (Approval, CallerOrApprover, "ann", r#"{"to":"a"}"#, asks(CallerOrApprover), "run"),
+        (Approval, CallerOrApprover, "ann", r#"{"to":"b"}"#, asks(CallerOrApprover), "ask"), // other arguments
+        (Approval, CallerOrApprover, "ann", r#"{"to":"a"}"#, asks(InPerson), "ask"),
+        (Approval, CallerOrApprover, "ann", r#"{"to":"a"}"#, asks(ApproverOnly), "ask"),
+        (Approval, CallerOrApprover, "bo", r#"{"to":"a"}"#, asks(ApproverOnly), "ask"), // another question
+        (Approval, InPerson, "ann", r#"{"to":"a"}"#, asks(CallerOrApprover), "run"),
+        (Approval, InPerson, "ann", r#"{"to":"a"}"#, asks(InPerson), "run"),
+        (Approval, InPerson, "bo", r#"{"to":"a"}"#, asks(ApproverOnly), "ask"),
+        (Approval, ApproverOnly, "bo", r#"{"to":"a"}"#, asks(ApproverOnly), "run"),
+        (Approval, ApproverOnly, "bo", r#"{"to":"a"}"#, asks(InPerson), "run"),
+        (Approval, ApproverOnly, "ann", r#"{"to":"a"}"#, asks(ApproverOnly), "ask"), // her own eyes
+        (Approval, ApproverOnly, "bo", r#"{"to":"a"}"#, queue(), "queue"), // an approval is no way round a plan
+        (Plan, CallerOrApprover, "ann", r#"{"to":"a"}"#, queue(), "run"),
+        (Plan, CallerOrApprover, "ann", r#"{"to":"a"}"#, refuse(), "call.refused"),
+        (Plan, ApproverOnly, "bo", r#"{"to":"a"}"#, Verdict::Hide, "call.unknown-tool"),
     ];
-    for (at, (kind, answerer, arguments, verdict, expected)) in cases.into_iter().enumerate() {
-        let licence = Some(licence(&catalog, kind, answerer));
+    for (at, (kind, answerer, by, arguments, verdict, expected)) in cases.into_iter().enumerate() {
+        let licence = Some(licence(&catalog, kind, answerer, by));
         let draft =
             drafted(&catalog, ann(), "s_delete_x", arguments, Situation { licence, ..Situation::default() });
         let policies: Vec<Box<dyn Policy>> = vec![Box::new(Says(verdict)), Box::new(Says(Verdict::Run))];

@@ -10,6 +10,7 @@ use super::{Claimed, is_name};
 use check::{Expected, Header};
 use serde_json::{Map, Value};
 use std::time::{Duration, SystemTime};
+use toolbooth_core::caller::IdentifiedBy;
 
 /// The most groups one token may name.
 const MAX_GROUPS: usize = 1000;
@@ -39,6 +40,11 @@ impl Jwt {
     /// Takes tokens of this issuer for these audiences, signed by these keys.
     pub fn new(issuer: String, audiences: Vec<String>, claims: ClaimNames, keys: Keys) -> Self {
         Self { expected: Expected { issuer, audiences }, claims, keys }
+    }
+
+    /// Whose tokens are taken.
+    pub(super) fn issuer(&self) -> &str {
+        &self.expected.issuer
     }
 
     /// Who a token says its bearer is, once everything about it stands.
@@ -89,6 +95,7 @@ impl Jwt {
             persona: text(&names.persona)?,
             level: text(&names.level)?,
             until: Some(until),
+            identified_by: IdentifiedBy::SignedToken,
         })
     }
 }
