@@ -311,3 +311,28 @@ impl CallLink {
 fn clean(params: RawJson) -> RawJson {
     echo::redacted(&params).unwrap_or(params)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// T44: a form that asks for a password was passed on, without the server's name.
+    #[tokio::test]
+    async fn a_servers_question_names_it_and_asks_for_no_secret() {
+        let (link, mut events) = CallLink::new();
+        let form = |field: &str| {
+            let text = format!(
+                r#"{{"message":"Well?","requestedSchema":{{"properties":{{"{field}":{{"type":"string"}}}}}}}}"#
+            );
+            Some(RawJson::trusted(text))
+        };
+        let refused = link.question_of("bank", "elicitation/create", form("password")).answer().await;
+        assert_eq!(refused.map_err(|error| error.code), Err(INVALID_PARAMS));
+        assert!(events.try_recv().is_none(), "nobody is asked");
+        let asked = link.question_of("bank", "elicitation/create", form("city"));
+        let Some(LinkEvent::Question(question)) = events.try_recv() else { panic!("a question") };
+        let message = question.params.and_then(|params| params.member("message"));
+        assert_eq!(message.expect("text").as_str(), r#""Server `bank` asks: Well?""#);
+        drop(asked);
+    }
+}
