@@ -345,6 +345,10 @@ impl Desk<'_> {
         if let Some(path) = &self.sources.env_file {
             let path = self.sources.absolute(path);
             self.files.push(path.clone());
+            if let Some(refusal) = ownership::refusal(self.sources, &path) {
+                self.fatal(refusal);
+                return variables;
+            }
             match std::fs::read(&path) {
                 Ok(bytes) => match parse::dotenv::parse(&mut self.texts, &path, &bytes) {
                     Ok(more) => variables.add_missing(more),

@@ -9,6 +9,7 @@ use crate::layer::Layer;
 use crate::load::{Desk, Document, UntrustedSettings, unreadable};
 use crate::merge::Merger;
 use crate::node::{Key, Mark, Node, Step, TextId};
+use crate::ownership;
 use crate::parse;
 use crate::read::{ReadErrorKind, read_all};
 use crate::report::{self, Subject};
@@ -190,6 +191,11 @@ fn env_files(desk: &mut Desk<'_>, documents: &[Document], merged: &Node, variabl
 
 fn env_file(desk: &mut Desk<'_>, mark: Mark, path: PathBuf, variables: &mut Variables) {
     desk.files.push(path.clone());
+    // Its variables become parts of commands and addresses.
+    if let Some(refusal) = ownership::refusal(desk.sources, &path) {
+        desk.findings.push(refusal);
+        return;
+    }
     match std::fs::read(&path) {
         Ok(bytes) => match parse::dotenv::parse(&mut desk.texts, &path, &bytes) {
             Ok(more) => variables.add_missing(more),

@@ -11,6 +11,7 @@ use crate::layer::Layer;
 use crate::load::{Desk, Document, UntrustedSettings};
 use crate::lookup::masked;
 use crate::node::Node;
+use crate::ownership;
 use crate::settings::Settings;
 use crate::trust::{Preview, SETTINGS};
 use std::collections::BTreeMap;
@@ -101,7 +102,11 @@ fn read_file(
     file: &Path,
     untrusted: &mut Vec<UntrustedSettings>,
 ) -> Option<(Vec<Manifest>, Source)> {
-    let node = match read_node(&mut desk.texts, file) {
+    let is_of_project = is_of_project(gathering.documents, file);
+    // A manifest of the operator's own sends data and secrets where it says, like a configuration file.
+    let refusal = if is_of_project { None } else { ownership::refusal(desk.sources, file) };
+    let read = refusal.map_or_else(|| read_node(&mut desk.texts, file), |refusal| Err(Box::new(refusal)));
+    let node = match read {
         Ok(node) => node,
         Err(finding) => {
             let kept = desk.sources.good_manifests.get(file).cloned();
@@ -113,7 +118,7 @@ fn read_file(
             return kept.map(|kept| (kept, Source::Memory));
         }
     };
-    if is_of_project(gathering.documents, file) && !is_trusted(desk, file, &node, untrusted) {
+    if is_of_project && !is_trusted(desk, file, &node, untrusted) {
         return None;
     }
     let Checked { entries, findings, .. } = entries(&desk.texts, &node, &shelf.scope, gathering.variables);

@@ -50,6 +50,28 @@ fn a_configuration_that_others_may_write_is_refused() {
     }
 }
 
+/// The same for what a configuration names: variables become parts of commands, manifests send data elsewhere.
+#[test]
+fn what_a_configuration_names_is_looked_at_as_closely() {
+    let home = Home::with_settings(json!({ "env_file": "vars.env" }), &[("good", hostile(&["echo"]))]);
+    let (variables, manifest) = (home.path("vars.env"), home.path("tools/mine.json"));
+    std::fs::create_dir(home.path("tools")).unwrap();
+    std::fs::write(&variables, "A=1\n").unwrap();
+    std::fs::write(
+        &manifest,
+        json!({ "name": "good_ok", "description": "Says that all is well." }).to_string(),
+    )
+    .unwrap();
+    assert_eq!(run(&home, &["config", "check"], None).status.code(), Some(0));
+    for file in [&variables, &manifest] {
+        set_mode(file, 0o666);
+        let output = run(&home, &["config", "check"], None);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("config.world-writable"), "{}", said(&output));
+        set_mode(file, 0o644);
+    }
+}
+
 /// Audit, medium: `--config /etc/shadow` printed its first line.
 #[test]
 fn a_file_that_is_no_configuration_is_not_shown() {
