@@ -12,6 +12,9 @@ pub struct Presence {
     pub url: String,
     /// Its process.
     pub pid: u32,
+    /// When that process was started, as the system counts: another process may get the same number later.
+    #[serde(default)]
+    pub started: Option<u64>,
     /// The socket that `toolbooth stdio` joins.
     pub socket: PathBuf,
     /// Its version.
@@ -41,6 +44,13 @@ pub fn socket_path(data_dir: &Path) -> PathBuf {
     std::env::temp_dir().join(format!("toolbooth-{user}-{name}.sock"))
 }
 
+/// When a process was started, in ticks since the system was; nothing where the system does not tell.
+pub fn start_of(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program stands in parentheses and may hold anything; the start is the 20th word after it.
+    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
 impl Presence {
     /// Writes it, for the owner alone.
     pub fn announce(&self, data_dir: &Path) -> io::Result<()> {
@@ -57,7 +67,7 @@ impl Presence {
         let presence: Self = serde_json::from_slice(&text).ok()?;
         let pid = nix::unistd::Pid::from_raw(i32::try_from(presence.pid).ok()?);
         nix::sys::signal::kill(pid, None).ok()?;
-        Some(presence)
+        (presence.started.is_none() || presence.started == start_of(presence.pid)).then_some(presence)
     }
 
     /// Takes it away again.
@@ -66,5 +76,29 @@ impl Presence {
             let _ = std::fs::remove_file(file(data_dir));
         }
         let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Audit: a process that got the number of a dead gateway was taken for it.
+    #[test]
+    fn another_process_of_the_same_number_is_no_gateway() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let presence = |started| Presence {
+            url: "http://127.0.0.1:1".into(),
+            pid: std::process::id(),
+            started,
+            socket: folder.path().join("gateway.sock"),
+            version: "1".into(),
+            named: Vec::new(),
+        };
+        let this = presence(start_of(std::process::id()));
+        this.announce(folder.path()).expect("written");
+        assert_eq!(Presence::find(folder.path()), Some(this));
+        presence(Some(1)).announce(folder.path()).expect("written");
+        assert_eq!(Presence::find(folder.path()), None);
     }
 }

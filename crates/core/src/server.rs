@@ -2,7 +2,7 @@
 
 use crate::manifest::ApprovalBy;
 use crate::names::ServerName;
-use crate::secret::SecretText;
+use crate::secret::{KnownSecrets, SecretText};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -137,6 +137,9 @@ pub struct About {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
+    /// By what the server is: everybody in local mode and on stateless remote servers, else the calls of one user, as
+    /// a process or a session may hold that user's state.
+    Auto,
     /// Everybody.
     All,
     /// The calls of one user.
@@ -288,11 +291,6 @@ pub enum Restart {
 impl ServerEntry {
     /// An entry with every default filled in.
     pub fn with_defaults(name: ServerName, transport: Transport) -> Self {
-        let share = match transport {
-            Transport::Stdio { .. } | Transport::Bundled(_) => Share::User,
-            Transport::Http(_) | Transport::Sse(_) | Transport::WebSocket(_) => Share::All,
-            Transport::Own | Transport::Virtual => Share::All,
-        };
         Self {
             name,
             transport,
@@ -304,7 +302,7 @@ impl ServerEntry {
             enabled: true,
             auto_connect: true,
             lazy: false,
-            share,
+            share: Share::Auto,
             tools: ToolRules::default(),
             defaults: ToolDefaults::default(),
             inject: Inject::default(),
@@ -319,6 +317,37 @@ impl ServerEntry {
 }
 
 impl ServerEntry {
+    /// The secret values that the gateway hands to this server: they must not come back in what it says.
+    pub fn secrets(&self) -> KnownSecrets {
+        fn named<'a>(name: &str, text: &'a SecretText) -> Vec<&'a str> {
+            let mut found = text.secrets();
+            if crate::redact::is_secret(name, text.expose()) {
+                // `Bearer …` is repeated with and without its first word.
+                found.extend(text.expose().rsplit(' ').next());
+            }
+            found
+        }
+        let mut found: Vec<&str> = Vec::new();
+        match &self.transport {
+            Transport::Stdio { command, args, env, .. } => {
+                found.extend(std::iter::once(command).chain(args).flat_map(|text| named("", text)));
+                found.extend(env.iter().flat_map(|(name, text)| named(name, text)));
+            }
+            Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
+                found.extend(named("", &remote.url));
+                found.extend(remote.headers.iter().flat_map(|(name, text)| named(name, text)));
+            }
+            Transport::Bundled(_) | Transport::Own | Transport::Virtual => {}
+        }
+        match &self.auth {
+            OutboundAuth::None => {}
+            OutboundAuth::Bearer(key) | OutboundAuth::ApiKey { key, .. } => found.push(key.expose()),
+            OutboundAuth::OAuth(entry) => found.extend(entry.client_secret.iter().map(SecretText::expose)),
+        }
+        let passwords: Vec<&str> = found.iter().filter_map(|text| password_of(text)).collect();
+        KnownSecrets::new(found.into_iter().chain(passwords))
+    }
+
     /// Whether it is the gateway itself. Its tools give a caller nothing but what is the caller's already, so
     /// nobody is asked about them and no persona takes them away.
     pub fn is_own(&self) -> bool {
@@ -331,9 +360,31 @@ impl ServerEntry {
     }
 }
 
+/// The password in an address such as `postgres://user:password@host/`.
+fn password_of(address: &str) -> Option<&str> {
+    let (_, rest) = address.split_once("://")?;
+    let (user, _) = rest.split_once('/').unwrap_or((rest, "")).0.rsplit_once('@')?;
+    user.split_once(':').map(|(_, password)| password)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_gateway_hands_to_a_server_is_its_secret() {
+        let mut entry = entry("db");
+        if let Transport::Stdio { env, .. } = &mut entry.transport {
+            let address = "postgres://app:correct-horse@db/main";
+            env.insert("DATABASE_URL".into(), SecretText::expanded("${DATABASE_URL}", address));
+            env.insert("API_TOKEN".into(), SecretText::plain("literal-token"));
+            env.insert("MODE".into(), SecretText::plain("production"));
+        }
+        entry.auth = OutboundAuth::Bearer(SecretText::plain("bearer-credential"));
+        let secrets = entry.secrets();
+        let shown = secrets.mask("correct-horse literal-token production bearer-credential");
+        assert_eq!(shown, "[redacted] [redacted] production [redacted]");
+    }
 
     /// A stdio entry for tests.
     pub(crate) fn entry(name: &str) -> ServerEntry {

@@ -35,6 +35,10 @@ pub fn write<'a>(discovery: &Discovery, suffixed: impl Iterator<Item = &'a str>)
     for (key, list) in lists {
         writer.list(key, list);
     }
+    let cut_short: Vec<RawJson> = discovery.cut_short.iter().map(RawJson::from_value).collect();
+    if !cut_short.is_empty() {
+        writer.list("cutShort", &cut_short);
+    }
     let suffixed: Vec<RawJson> = suffixed.map(RawJson::from_value).collect();
     if !suffixed.is_empty() {
         writer.list("suffixed", &suffixed);
@@ -57,6 +61,7 @@ pub fn read(text: &RawJson) -> Option<Kept> {
         prompts: list("prompts")?,
         resources: list("resources")?,
         templates: list("templates")?,
+        cut_short: list("cutShort").unwrap_or_default().iter().filter_map(|one| one.read().ok()).collect(),
     };
     Some(Kept { discovery, suffixed })
 }
@@ -106,6 +111,7 @@ mod tests {
             prompts: vec![],
             resources: vec![json(r#"{"uri":"x://y"}"#)],
             templates: vec![],
+            cut_short: vec![("tools/list".into(), "too \"long\"".into())],
         };
         for suffixed in [vec![], vec!["a \"b\"".to_owned(), "c".to_owned()]] {
             let kept = Kept { discovery: discovery.clone(), suffixed };

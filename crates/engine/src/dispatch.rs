@@ -29,8 +29,8 @@ use toolbooth_wire::{Era, RpcError};
 const MAX_ROUNDS: usize = 10;
 /// The most addresses that a server may want opened first.
 const MAX_ADDRESSES: usize = 16;
-/// How long a person may take to answer a question.
-const MAX_QUESTION: Duration = Duration::from_secs(600);
+/// How often a deadline looks whether a question is still open.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Who answers the questions of a modern server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,9 +229,14 @@ fn input_required(result: &RawJson, server: &str) -> Result<Answer, UpstreamErro
 /// maximum; while a person is being asked, the server's clock stands still.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline<'a> {
-    tool: &'a Tool,
+    server: &'a str,
+    /// How long the server is given, from the start and after each sign of progress.
+    allowed: Duration,
     link: &'a CallLink,
     started: Instant,
+    /// How long the client had been asked before the call began.
+    asked_before: Duration,
+    // Both by the server's clock.
     end: Instant,
     hard_end: Instant,
     progress_seen: u32,
@@ -239,21 +244,37 @@ pub(crate) struct Deadline<'a> {
 
 impl<'a> Deadline<'a> {
     pub(crate) fn of(tool: &'a Tool, max_call: Duration, link: &'a CallLink) -> Self {
-        let allowed = tool.terms.timeout;
+        Self::on_server(tool.server.name.as_str(), tool.terms.timeout, max_call, link)
+    }
+
+    /// The deadline of a request that is no call of a tool.
+    pub(crate) fn on_server(
+        server: &'a str,
+        allowed: Duration,
+        max_call: Duration,
+        link: &'a CallLink,
+    ) -> Self {
         let started = Instant::now();
         Self {
-            tool,
+            server,
+            allowed,
             link,
             started,
+            asked_before: link.time_with_client(),
             end: started + allowed,
             hard_end: started + max_call.max(allowed),
             progress_seen: link.progress_seen(),
         }
     }
 
+    /// How long the server's clock has stood still.
+    fn stood_still(&self) -> Duration {
+        self.link.time_with_client().saturating_sub(self.asked_before)
+    }
+
     /// How much time is left.
     pub(crate) fn left(&self) -> Duration {
-        self.end.saturating_duration_since(Instant::now())
+        (self.end + self.stood_still()).saturating_duration_since(Instant::now())
     }
 
     /// Whether there is time left after a pause.
@@ -275,25 +296,30 @@ impl<'a> Deadline<'a> {
         share: Option<Duration>,
         mut attempt: Pin<&mut impl Future<Output = Result<T, E>>>,
     ) -> Result<T, E> {
-        let allowed = self.tool.terms.timeout;
         let began = share.map(|_| Instant::now());
-        let mut end = share.zip(began).map_or(self.end, |(share, began)| self.end.min(began + share));
+        let mut end = self.end;
+        if let (Some(share), Some(began)) = (share, began) {
+            end = end.min(began + share - self.stood_still());
+        }
+        let mut wake = end + self.stood_still();
         loop {
-            match tokio::time::timeout_at(end, attempt.as_mut()).await {
-                Ok(outcome) => return outcome,
-                Err(_) if self.link.waits_for_client() && self.started.elapsed() < MAX_QUESTION => {
-                    end = Instant::now() + Duration::from_secs(1);
-                    self.end = self.end.max(end);
-                }
-                Err(_) if self.link.progress_seen() != self.progress_seen && end < self.hard_end => {
-                    self.progress_seen = self.link.progress_seen();
-                    end = (Instant::now() + allowed).min(self.hard_end);
-                    self.end = self.end.max(end);
-                }
-                Err(_) => {
-                    let after = began.unwrap_or(self.started).elapsed();
-                    return Err(E::overdue(self.tool.server.name.as_str(), after));
-                }
+            if let Ok(outcome) = tokio::time::timeout_at(wake, attempt.as_mut()).await {
+                return outcome;
+            }
+            let now = Instant::now();
+            wake = end + self.stood_still();
+            if wake <= now && self.link.progress_seen() != self.progress_seen && end < self.hard_end {
+                self.progress_seen = self.link.progress_seen();
+                end = (now - self.stood_still() + self.allowed).min(self.hard_end);
+                self.end = self.end.max(end);
+                wake = end + self.stood_still();
+            }
+            if wake <= now {
+                return Err(E::overdue(self.server, began.unwrap_or(self.started).elapsed()));
+            }
+            // With little time left, the open question would be looked at again at once, and again.
+            if self.link.waits_for_client() {
+                wake = wake.max(now + LOOK_AGAIN);
             }
         }
     }
@@ -358,5 +384,64 @@ fn no_provider(call: &Sealed) -> Problem {
         blame: Blame::Gateway,
         message: format!("`{}` has no provider", call.tool().exposed),
         hint: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn for_ever() -> Result<(), UpstreamError> {
+        std::future::pending().await
+    }
+
+    fn deadline<'a>(allowed: u64, link: &'a CallLink) -> Deadline<'a> {
+        Deadline::on_server("s", Duration::from_secs(allowed), Duration::from_secs(3600), link)
+    }
+
+    // Audit: after a long question the server had about a second left.
+    #[tokio::test(start_paused = true)]
+    async fn a_question_takes_nothing_of_the_servers_time() {
+        let (link, _events) = CallLink::new();
+        let start = Instant::now();
+        let mut deadline = deadline(30, &link);
+        let attempt = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let asked = link.question("elicitation/create", None);
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            drop(asked);
+            for_ever().await
+        };
+        let error = deadline.hold(pin!(attempt)).await.expect_err("overdue");
+        assert!(matches!(error, UpstreamError::Timeout { .. }), "{error}");
+        let took = start.elapsed().as_secs_f64();
+        assert!((329.0..332.0).contains(&took), "5 s + 300 s asked + the 25 s that were left, not {took}");
+    }
+
+    // Audit: `MAX_QUESTION` counted from the call's start.
+    #[tokio::test(start_paused = true)]
+    async fn a_late_question_may_take_as_long_as_an_early_one() {
+        let (link, _events) = CallLink::new();
+        let mut deadline = deadline(900, &link);
+        let attempt = async {
+            tokio::time::sleep(Duration::from_secs(890)).await;
+            let asked = link.question("elicitation/create", None);
+            tokio::time::sleep(Duration::from_secs(500)).await;
+            drop(asked);
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok::<_, UpstreamError>(())
+        };
+        deadline.hold(pin!(attempt)).await.expect("in time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_nobody_answers_ends() {
+        let (link, _events) = CallLink::new();
+        let start = Instant::now();
+        let mut deadline = deadline(30, &link);
+        let _asked = link.question("elicitation/create", None);
+        deadline.hold(pin!(for_ever())).await.expect_err("overdue");
+        let took = start.elapsed().as_secs();
+        assert!((629..640).contains(&took), "ten minutes and the server's own 30 s, not {took}");
     }
 }

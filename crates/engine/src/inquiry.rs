@@ -1,9 +1,13 @@
 //! Requests that are no calls: prompts, resources, completions. They pass the same permission.
 
 use crate::answer::Answer;
-use crate::dispatch::{Rounds, address_first, put_questions};
+use crate::dispatch::{Deadline, Rounds, address_first, put_questions};
 use crate::engine::Engine;
+use crate::terms::Audited;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::CallFault;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::Offer;
@@ -11,6 +15,7 @@ use toolbooth_core::compliance::{Meeting, meet};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{Member, RawJson, with_members};
 use toolbooth_core::names::ServerName;
+use toolbooth_core::redact;
 use toolbooth_upstream::connection::{Ask, Progress, Round};
 use toolbooth_upstream::peer::Reading;
 use toolbooth_upstream::{CallLink, UpstreamError};
@@ -149,13 +154,47 @@ impl Engine {
                     .unwrap_or_default(),
             }));
         }
-        let allowed = supervised.entry.timeout;
-        let forwarding = self.forward_rounds(server, method, params, inquiry, link);
-        match tokio::time::timeout(allowed.max(self.options().max_call), forwarding).await {
-            Ok(answer) => answer.map_err(|error| Problem::of(&error)),
-            Err(_) => {
-                Err(Problem::of(&UpstreamError::Timeout { server: server.to_string(), after: allowed }))
-            }
+        let entry = &supervised.entry;
+        let mut deadline =
+            Deadline::on_server(entry.name.as_str(), entry.timeout, self.options().max_call, link);
+        let began = Instant::now();
+        let answer = deadline.hold(pin!(self.forward_rounds(server, method, params, inquiry, link))).await;
+        let answer = answer.map_err(|error| Problem::of(&error));
+        // Told apart before the row is written, so that the answer need not be lent to that.
+        let ending = match &answer {
+            Ok(Answer::Error(_)) => ("tool_error", None),
+            Ok(_) => ("done", None),
+            Err(problem) => ("failed", Some(problem.code)),
+        };
+        self.audit_inquiry(server, method, params, inquiry, ending, began.elapsed()).await;
+        answer
+    }
+
+    /// Writes down who asked what of a server. Such requests only read.
+    async fn audit_inquiry(
+        &self,
+        server: &ServerName,
+        method: &'static str,
+        params: &RawJson,
+        inquiry: &Inquiry,
+        (outcome, code): (&'static str, Option<&'static str>),
+        took: Duration,
+    ) {
+        if self.terms().audited != Audited::All {
+            return;
+        }
+        let caller = &inquiry.caller;
+        let entry = AuditEntry {
+            persona: caller.persona_name().map(Into::into),
+            server: Some(server.as_str().into()),
+            tool: subject(params).map(Into::into),
+            code: code.map(Into::into),
+            duration_ms: u64::try_from(took.as_millis()).ok(),
+            arguments_preview: Some(redact::preview(params).into()),
+            ..AuditEntry::new(crate::clock::now_ms(), method, &caller.user, outcome)
+        };
+        if let Err(error) = self.store().audit(entry).await {
+            tracing::error!("a request was not written into the audit: {error}");
         }
     }
 
@@ -213,6 +252,12 @@ impl Engine {
         }
         Ok(Answer::Error(RpcError::new(INVALID_PARAMS, "the server asked for input too often")))
     }
+}
+
+/// What a request is about: a prompt's name, a resource's address, or what a completion refers to.
+fn subject(params: &RawJson) -> Option<String> {
+    let paths: [&[&str]; 4] = [&["name"], &["uri"], &["ref", "name"], &["ref", "uri"]];
+    paths.iter().find_map(|path| params.at(path)?.string().map(|text| text.into_owned()))
 }
 
 /// The members a request may have, by their static names; what else came is not the server's business.

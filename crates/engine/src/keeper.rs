@@ -7,6 +7,7 @@ use crate::engine::{Engine, Managed};
 use crate::exposure::SurfaceCause;
 use futures_util::future::join_all;
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -14,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use toolbooth_core::catalog::{
     Admitting, Assembly, Catalog, Discovery, Evenness, Ground, ListKind, MAX_TOOLS, Naming, NamingStyle,
-    Offer, Parts, ServerCatalog, Tool, admit_by, assemble,
+    Offer, Parts, ServerCatalog, SetAside, Tool, admit_by, assemble,
 };
 use toolbooth_core::manifest::Manifest;
 use toolbooth_core::names::ServerName;
@@ -170,9 +171,10 @@ impl CatalogKeeper {
                 let mut waiting = Vec::new();
                 keeper.cause = SurfaceCause::Configured;
                 for part in parts {
-                    keeper.take(part, &engine, &mut waiting);
+                    // There is no other writer: whatever goes wrong with one part, the others go on.
+                    unharmed(|| keeper.take(part, &engine, &mut waiting));
                 }
-                keeper.publish(&engine);
+                unharmed(|| keeper.publish(&engine));
                 keeper.save(&engine, waiting);
                 keeper
             };
@@ -313,7 +315,7 @@ impl CatalogKeeper {
             false => engine.options().tools_per_server,
         };
         let by = Admitting { naming, taken: &taken, known: &known, released: &released, most_tools };
-        let part = admit_by(entry, discovery, by);
+        let part = admit_or_set_aside(entry, by, |by| admit_by(entry, discovery, by));
         for tool in &part.tools {
             self.owners.entry(tool.exposed.clone()).or_insert_with(|| entry.name.clone());
         }
@@ -372,6 +374,29 @@ impl CatalogKeeper {
             engine.announce(Change::List(kind));
         }
     }
+}
+
+/// Runs a piece of the keeper's work; a panic ends that piece alone, and is in the log.
+fn unharmed<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let done = catch_unwind(AssertUnwindSafe(work));
+    if done.is_err() {
+        tracing::error!("the catalog could not take a change: this is a bug of the gateway");
+    }
+    done.ok()
+}
+
+/// Admits a server. One whose lists bring admission down is set aside whole, with that as its reason.
+fn admit_or_set_aside<'a>(
+    entry: &Arc<ServerEntry>,
+    by: Admitting<'a>,
+    admit: impl FnOnce(Admitting<'a>) -> ServerCatalog,
+) -> ServerCatalog {
+    unharmed(|| admit(by)).unwrap_or_else(|| {
+        let mut part = admit_by(entry, &Discovery::default(), by);
+        let reason = "what the server lists could not be admitted: this is a bug of the gateway".to_owned();
+        part.set_aside.push(SetAside { kind: "list", name: "tools/list".to_owned(), reason });
+        part
+    })
 }
 
 /// Whether somebody relies on a tool that is another now, or that hides something.
@@ -499,4 +524,28 @@ fn record_of(
     let suffixed = part.tools.iter().filter(is_suffixed).map(|tool| &*tool.name);
     let payload = cached::write(discovery, suffixed).bytes().clone();
     Some(DiscoveryRecord { server, entry_hash, era: era.as_str().to_owned(), saved_at_ms: now_ms(), payload })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toolbooth_core::server::Transport;
+
+    // Audit: a panic during admission ended the only writer of the catalog.
+    #[test]
+    fn a_panic_in_admission_sets_that_server_aside() {
+        let name: ServerName = "bad".parse().expect("a name");
+        let entry = Arc::new(ServerEntry::with_defaults(name, Transport::Bundled("x".into())));
+        let by = Admitting {
+            naming: &Naming::default(),
+            taken: &|_| false,
+            known: &|_| None,
+            released: &|_| false,
+            most_tools: 1,
+        };
+        let part = admit_or_set_aside(&entry, by, |_| panic!("as if a tool had brought it down"));
+        assert!(part.tools.is_empty());
+        assert!(part.set_aside[0].reason.contains("a bug of the gateway"), "{:?}", part.set_aside);
+        assert_eq!(unharmed(|| 7), Some(7));
+    }
 }

@@ -118,6 +118,8 @@ mod spoofing;
 mod stats;
 #[path = "gateway/stdio.rs"]
 mod stdio;
+#[path = "gateway/strangers.rs"]
+mod strangers;
 #[path = "gateway/strictness.rs"]
 mod strictness;
 #[path = "gateway/surface.rs"]

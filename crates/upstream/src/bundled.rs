@@ -3,7 +3,7 @@
 //! A process of its own for each, with its reaper, would cost memory and a slower start on the very
 //! machines that have nothing configured yet.
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG};
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken};
 use crate::error::UpstreamError;
 use crate::peer::Notice;
 use bytes::Bytes;
@@ -75,7 +75,9 @@ async fn run(
     let listening = async {
         while let Some(message) = heard.recv().await {
             let Some(peer) = peer.upgrade() else { return };
-            peer.receive(&message);
+            if peer.receive(&message) == Taken::Last {
+                return;
+            }
         }
     };
     let confirm = tokio::select! {

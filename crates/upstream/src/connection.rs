@@ -1,6 +1,7 @@
 //! A connection that has shaken hands: which era, what the server can do, and how it is asked.
 
 use crate::error::UpstreamError;
+use crate::http::Credential;
 use crate::link::CallLink;
 use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
 use ::http::{HeaderName, HeaderValue};
@@ -14,6 +15,7 @@ use tokio::sync::Semaphore;
 use toolbooth_core::call::Sealed;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::json::{Member, ObjectWriter, RawJson};
+use toolbooth_core::secret::KnownSecrets;
 use toolbooth_core::server::ServerEntry;
 use toolbooth_core::trace::{MAX_TRACESTATE, TRACEPARENT, TRACESTATE, TraceContext};
 use toolbooth_wire::meta::Stamp;
@@ -36,6 +38,9 @@ pub struct Connection {
     /// Its advice to models.
     pub instructions: Option<String>,
     pub(crate) peer: Box<dyn Peer>,
+    /// What the server must not repeat.
+    pub(crate) secrets: KnownSecrets,
+    pub(crate) credential: Credential,
     pub(crate) next_id: AtomicU64,
     /// Which arguments its tools want mirrored in headers.
     pub(crate) mirrored: ArcSwap<HashMap<String, Vec<ParamHeader>>>,
@@ -163,7 +168,19 @@ impl Connection {
         link: &CallLink,
     ) -> Result<PeerAnswer, UpstreamError> {
         self.touch();
-        self.peer.request(self.outbound(ask, asking), link).await
+        let outbound = self.outbound(ask, asking);
+        if self.secrets.is_empty() && !self.credential.can_ask() {
+            return self.peer.request(outbound, link).await;
+        }
+        let link = link.masked_by(&self.secrets);
+        let mut answer = self.peer.request(outbound, &link).await;
+        // Tokens that were obtained may be others by now.
+        for secrets in [&self.secrets, &self.credential.secrets()] {
+            if !secrets.is_empty() {
+                answer = answer.map(|answer| answer.masked(secrets)).map_err(|error| error.masked(secrets));
+            }
+        }
+        answer
     }
 
     /// Asks, and takes a server's error for ours.

@@ -5,7 +5,7 @@ use crate::error::UpstreamError;
 use std::collections::HashMap;
 use std::sync::Arc;
 use toolbooth_core::caller::ClientFacts;
-use toolbooth_core::catalog::Discovery;
+use toolbooth_core::catalog::{Discovery, MAX_TOOLS};
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::mirror;
 
@@ -13,6 +13,14 @@ use toolbooth_wire::mirror;
 const MAX_PAGES: usize = 1000;
 /// The most text one list may have.
 const MAX_LIST_BYTES: usize = 128 * 1024 * 1024;
+
+/// A list as far as it was read.
+#[derive(Default)]
+struct Listed {
+    entries: Vec<RawJson>,
+    /// Why it was not read to its end.
+    cut: Option<String>,
+}
 
 impl Connection {
     /// Lists all the server offers, every page of it. A list the server does not have is empty.
@@ -23,16 +31,27 @@ impl Connection {
             self.list("resources/list", "resources", "resources"),
             self.list("resources/templates/list", "resourceTemplates", "resources"),
         );
-        let mut tools = tools?;
+        let mut cut_short = Vec::new();
+        let mut whole = |method: &str, listed: Result<Listed, UpstreamError>| {
+            listed.map(|Listed { entries, cut }| {
+                cut_short.extend(cut.map(|reason| (method.to_owned(), reason)));
+                entries
+            })
+        };
+        let mut tools = whole("tools/list", tools)?;
+        let prompts = whole("prompts/list", prompts)?;
+        let resources = whole("resources/list", resources)?;
+        let templates = whole("resources/templates/list", templates)?;
         self.remember_mirrored(&mut tools);
         Ok(Discovery {
             capabilities: Some(self.capabilities.clone()),
             server_info: self.server_info.clone(),
             instructions: self.instructions.clone(),
             tools,
-            prompts: prompts?,
-            resources: resources?,
-            templates: templates?,
+            prompts,
+            resources,
+            templates,
+            cut_short,
         })
     }
 
@@ -64,9 +83,9 @@ impl Connection {
         method: &'static str,
         member: &str,
         capability: &str,
-    ) -> Result<Vec<RawJson>, UpstreamError> {
+    ) -> Result<Listed, UpstreamError> {
         if !self.can(capability) {
-            return Ok(Vec::new());
+            return Ok(Listed::default());
         }
         let client = ClientFacts::default();
         let mut all = Vec::new();
@@ -80,7 +99,7 @@ impl Connection {
                 // A list that is not served is no reason to lose the others; a server without its tools is of no use.
                 Err(AskError::Rpc(error)) if all.is_empty() && method != "tools/list" => {
                     tracing::debug!(server.name = %self.server, "`{method}` was refused: {}", error.message);
-                    return Ok(all);
+                    return Ok(Listed::default());
                 }
                 Err(AskError::Rpc(error)) => return Err(self.bad_list(method, &error.message)),
             };
@@ -90,13 +109,31 @@ impl Connection {
             };
             all.extend(found.elements().map_err(|error| self.bad_list(method, &error.0))?);
             let next = page.member("nextCursor").filter(|next| next.as_bytes().first() == Some(&b'"'));
+            // More is neither read nor kept: admission would leave it out.
+            if all.len() > MAX_TOOLS || (all.len() == MAX_TOOLS && next.is_some()) {
+                all.truncate(MAX_TOOLS);
+                return Ok(self.cut(method, all, format!("over the limit of {MAX_TOOLS} entries")));
+            }
+            if next.is_none() {
+                return Ok(Listed { entries: all, cut: None });
+            }
             // A cursor that does not move would go on for ever.
-            if next.is_none() || next == cursor || size > MAX_LIST_BYTES {
-                return Ok(all);
+            if next == cursor {
+                return Ok(self.cut(method, all, "its cursor does not move".into()));
+            }
+            if size > MAX_LIST_BYTES {
+                let limit = MAX_LIST_BYTES >> 20;
+                return Ok(self.cut(method, all, format!("over the limit of {limit} MiB")));
             }
             cursor = next;
         }
-        Ok(all)
+        Ok(self.cut(method, all, format!("over the limit of {MAX_PAGES} pages")))
+    }
+
+    fn cut(&self, method: &str, entries: Vec<RawJson>, why: String) -> Listed {
+        let cut = format!("cut short after {} entries: {why}", entries.len());
+        tracing::warn!(server.name = %self.server, "`{method}` of `{}` is {cut}", self.server);
+        Listed { entries, cut: Some(cut) }
     }
 
     fn bad_list(&self, method: &str, why: &str) -> UpstreamError {

@@ -6,9 +6,12 @@
 use crate::error::{Sent, UpstreamError};
 use crate::link::{Asked, CallLink};
 use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
+use crate::process::preview;
+use crate::server_requests::ServerRequests;
+use crate::unreadable::{id_of, is_answer};
 use async_trait::async_trait;
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +24,9 @@ use toolbooth_wire::{Era, Id, Message, Notification, Request, Revision, RpcError
 /// How many messages wait to be written before a server counts as busy.
 pub const OUTGOING_BACKLOG: usize = 256;
 
+/// How many calls that were given up are remembered.
+const GIVEN_UP: usize = 256;
+
 type Outcome = Result<Result<RawJson, RpcError>, UpstreamError>;
 
 struct Pending {
@@ -31,13 +37,23 @@ struct Pending {
     listens: bool,
 }
 
-/// Whether a text was a message.
+/// How often a server answered what nobody had asked, or asked no more, since the start; on all connections.
+static UNSOLICITED: AtomicU64 = AtomicU64::new(0);
+
+/// How many answers came that nobody waited for: unknown ids, and second answers.
+pub fn unsolicited_answers() -> u64 {
+    UNSOLICITED.load(Ordering::Relaxed)
+}
+
+/// What a text from a server was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// It was.
+    /// A message.
     Yes,
-    /// It was something else, which a server should not write there.
+    /// Something else, which a server should not write there.
     No,
+    /// One after which the transport has to end the connection; everyone who waited has been told.
+    Last,
 }
 
 /// What all duplex transports share: who waits for which answer.
@@ -48,8 +64,9 @@ pub struct DuplexPeer {
     notices: mpsc::Sender<Notice>,
     pending: Mutex<Waiting>,
     roots: Option<RawJson>,
-    /// Messages that no one could use: unknown ids, unreadable lines.
-    pub strays: AtomicU64,
+    requests: ServerRequests,
+    /// Answers that nobody waited for.
+    unsolicited: AtomicU64,
     /// Whether the server has asked something in the middle of a call.
     has_asked: AtomicBool,
     closing: AtomicBool,
@@ -59,7 +76,45 @@ pub struct DuplexPeer {
 #[derive(Default)]
 struct Waiting {
     calls: HashMap<u64, Pending>,
+    /// The last calls that were given up; servers may answer them all the same.
+    given_up: VecDeque<u64>,
     lost: Option<String>,
+}
+
+impl Waiting {
+    /// The id of the only call under way; subscriptions do not count.
+    fn only_call(&self) -> Option<u64> {
+        let mut calls = self.calls.iter().filter(|(_, call)| !call.listens);
+        calls.next().filter(|_| calls.next().is_none()).map(|(id, _)| *id)
+    }
+
+    fn give_up(&mut self, id: u64) {
+        if self.given_up.len() >= GIVEN_UP {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(id);
+    }
+
+    /// Whether an answer is that of a call which was given up. It counts once.
+    fn was_given_up(&mut self, id: u64) -> bool {
+        let at = self.given_up.iter().position(|given_up| *given_up == id);
+        at.and_then(|at| self.given_up.remove(at)).is_some()
+    }
+
+    fn take_only_call(&mut self) -> Option<Pending> {
+        self.only_call().and_then(|id| self.calls.remove(&id))
+    }
+}
+
+/// Counts an answer that nobody waits for; the first of a connection is worth a line in the log.
+pub(crate) fn note_unsolicited(server: &str, on_connection: &AtomicU64) {
+    UNSOLICITED.fetch_add(1, Ordering::Relaxed);
+    if on_connection.fetch_add(1, Ordering::Relaxed) == 0 {
+        tracing::warn!(
+            server.name = server,
+            "server `{server}` sent an answer that nobody waits for; further ones are only counted"
+        );
+    }
 }
 
 impl std::fmt::Debug for Waiting {
@@ -84,7 +139,8 @@ impl DuplexPeer {
             notices,
             pending: Mutex::default(),
             roots,
-            strays: AtomicU64::new(0),
+            requests: ServerRequests::default(),
+            unsolicited: AtomicU64::new(0),
             has_asked: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             on_close: Mutex::new(Some(on_close)),
@@ -95,19 +151,30 @@ impl DuplexPeer {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one message from the server, and says whether it was one.
+    /// Takes one message from the server, and says what it was.
     pub fn receive(self: &Arc<Self>, text: &Bytes) -> Taken {
         match Message::parse(text) {
             Ok(Message::Response(response)) => {
                 let waiting = response.id.as_ref().and_then(Id::as_number);
-                let pending = waiting.and_then(|id| self.waiting().calls.remove(&id));
+                let pending = match (waiting, &response.outcome) {
+                    (Some(id), _) => self.waiting().calls.remove(&id),
+                    // A server that could not read a request answers without its id.
+                    (None, Err(_)) if response.id.is_none() => self.waiting().take_only_call(),
+                    (None, _) => None,
+                };
                 match pending {
                     Some(pending) => drop(pending.answer.send(Ok(response.outcome))),
-                    None => self.stray("an answer to nothing we asked"),
+                    None if waiting.is_some_and(|id| self.waiting().was_given_up(id)) => {}
+                    None => note_unsolicited(&self.server, &self.unsolicited),
                 }
             }
             Ok(Message::Notification(notification)) => self.noticed(notification),
-            Ok(Message::Request(request)) => self.asked(request),
+            Ok(Message::Request(request)) => return self.asked(request),
+            Err(unreadable) if is_answer(text, &unreadable) => {
+                let what = preview(unreadable.error.message.as_bytes(), 200);
+                let error = UpstreamError::BadAnswer { server: self.server.clone(), what };
+                return self.fail_unreadable(id_of(text, &unreadable), error);
+            }
             Err(_) => {
                 self.stray("a line that is no message");
                 return Taken::No;
@@ -116,29 +183,67 @@ impl DuplexPeer {
         Taken::Yes
     }
 
-    /// Fails one kind of answer that could not be read: everyone waiting is told, as the id is unknown.
-    pub fn oversized(&self, id: Option<u64>, limit: usize) {
-        let error = UpstreamError::TooLarge { server: self.server.clone(), limit };
+    /// Fails an answer over the limit; without its id, by the rule for all unreadable answers.
+    pub fn oversized(&self, id: Option<u64>, limit: usize) -> Taken {
+        self.fail_unreadable(id, UpstreamError::TooLarge { server: self.server.clone(), limit })
+    }
+
+    /// Whether an answer could only be that of one call.
+    pub(crate) fn has_only_one_call(&self) -> bool {
+        self.waiting().only_call().is_some()
+    }
+
+    /// Tells the caller of an answer that came and cannot be read. Where nobody knows whose it is and several wait,
+    /// all are told and the connection ends: one of them would wait in vain.
+    fn fail_unreadable(&self, id: Option<u64>, error: UpstreamError) -> Taken {
         let mut waiting = self.waiting();
-        let ids: Vec<u64> = match id {
-            Some(id) => vec![id],
-            None => waiting.calls.keys().copied().collect(),
+        let pending = match id.and_then(|id| waiting.calls.remove(&id)) {
+            Some(pending) => Some(pending),
+            None => waiting.take_only_call(),
         };
-        for id in ids {
-            if let Some(pending) = waiting.calls.remove(&id) {
-                let _ = pending.answer.send(Err(error.clone()));
-            }
+        if let Some(pending) = pending {
+            drop(waiting);
+            let _ = pending.answer.send(Err(error));
+            return Taken::Yes;
         }
+        let has_calls = waiting.calls.values().any(|call| !call.listens);
+        drop(waiting);
+        if !has_calls {
+            self.stray("an unreadable answer to nothing we asked");
+            return Taken::No;
+        }
+        let reason = format!("it sent an answer that cannot be read, and several calls waited: {error}");
+        self.cut(&reason, &error);
+        self.notice_end(Notice::Closed(reason));
+        Taken::Last
+    }
+
+    /// Gives the connection up: everyone waiting is told why.
+    fn cut(&self, reason: &str, error: &UpstreamError) {
+        tracing::warn!(server.name = %self.server, "server `{}` is disconnected: {reason}", self.server);
+        for pending in self.take_all(reason) {
+            let _ = pending.answer.send(Err(error.clone()));
+        }
+    }
+
+    /// Tells the supervisor, unless the end was the gateway's wish.
+    fn notice_end(&self, notice: Notice) {
+        if !self.closing.load(Ordering::Relaxed) {
+            notice.pass_on(&self.notices);
+        }
+    }
+
+    /// Marks the channel as gone and gives those who wait. The first reason stays.
+    fn take_all(&self, reason: &str) -> Vec<Pending> {
+        let mut waiting = self.waiting();
+        waiting.lost.get_or_insert_with(|| reason.to_owned());
+        std::mem::take(&mut waiting.calls).into_values().collect()
     }
 
     /// The channel is gone: everyone waiting is told at once.
     pub fn lost(&self, reason: &str) {
-        let calls = {
-            let mut waiting = self.waiting();
-            waiting.lost = Some(reason.to_owned());
-            std::mem::take(&mut waiting.calls)
-        };
-        for pending in calls.into_values() {
+        let known = self.waiting().lost.is_some();
+        for pending in self.take_all(reason) {
             let error = UpstreamError::Lost {
                 server: self.server.clone(),
                 reason: reason.to_owned(),
@@ -146,13 +251,12 @@ impl DuplexPeer {
             };
             let _ = pending.answer.send(Err(error));
         }
-        if !self.closing.load(Ordering::Relaxed) {
-            Notice::Closed(reason.to_owned()).pass_on(&self.notices);
+        if !known {
+            self.notice_end(Notice::Closed(reason.to_owned()));
         }
     }
 
     fn stray(&self, what: &str) {
-        self.strays.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(server.name = %self.server, "server `{}` sent {what}", self.server);
     }
 
@@ -217,7 +321,17 @@ impl DuplexPeer {
         (alone && first.asking == Asking::Allowed).then(|| first.link.clone())
     }
 
-    fn asked(self: &Arc<Self>, request: Request) {
+    fn asked(self: &Arc<Self>, request: Request) -> Taken {
+        let admitted = match self.requests.admit(&request) {
+            Ok(admitted) => admitted,
+            Err(flood) => {
+                let reason = flood.to_string();
+                let error = UpstreamError::Flooded { server: self.server.clone(), reason: reason.clone() };
+                self.cut(&reason, &error);
+                self.notice_end(Notice::Flooded(reason));
+                return Taken::Last;
+            }
+        };
         let Request { id, method, params } = request;
         let link = if method == "ping" { None } else { self.cause() };
         let peer = self.clone();
@@ -228,9 +342,7 @@ impl DuplexPeer {
                 Answering::Asked(link.question_of(&self.server, &method, params))
             }
             ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
-            _ => {
-                Answering::Ready(Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))))
-            }
+            _ => Answering::unknown(&method),
         };
         tokio::spawn(async move {
             let answer = answer.settle().await;
@@ -239,7 +351,9 @@ impl DuplexPeer {
                 Err(error) => write_error(Some(&id), &error),
             };
             let _ = peer.outgoing.send(text).await;
+            drop(admitted);
         });
+        Taken::Yes
     }
 }
 
@@ -250,25 +364,18 @@ pub(crate) enum Answering {
 }
 
 impl Answering {
+    /// The answer to a method that the gateway does not have.
+    pub(crate) fn unknown(method: &str) -> Self {
+        let shown = preview(method.as_bytes(), 100);
+        Self::Ready(Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {shown}"))))
+    }
+
     pub(crate) async fn settle(self) -> Result<RawJson, RpcError> {
         match self {
             Self::Ready(answer) => answer,
             Self::Asked(asked) => asked.answer().await,
         }
     }
-}
-
-/// The id of a long answer, read from its first bytes, so that only its own caller is told. Only the
-/// outermost object counts: an `id` inside the result is the server's own affair.
-pub(crate) fn answered_id(head: &[u8]) -> Option<u64> {
-    let open = memchr::memchr(b'{', head)? + 1;
-    let inner = memchr::memchr2(b'{', b'[', &head[open..]).map_or(head.len(), |at| open + at);
-    let outer = &head[open..inner];
-    let at = memchr::memmem::find(outer, b"\"id\"")? + 4;
-    let text = std::str::from_utf8(&outer[at..]).ok()?;
-    let digits = text.trim_start().strip_prefix(':')?.trim_start();
-    let end = digits.find(|c: char| !c.is_ascii_digit())?;
-    digits[..end].parse().ok()
 }
 
 /// Forgets a call whose caller went away, and tells the server.
@@ -280,7 +387,14 @@ struct CancelOnDrop<'a> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        let waited = self.peer.waiting().calls.remove(&self.id).is_some();
+        let waited = {
+            let mut waiting = self.peer.waiting();
+            let waited = waiting.calls.remove(&self.id).is_some();
+            if waited {
+                waiting.give_up(self.id);
+            }
+            waited
+        };
         if waited && self.armed {
             let mut params = ObjectWriter::default();
             params.raw("requestId", &RawJson::trusted(self.id.to_string()));

@@ -1,8 +1,10 @@
 //! What can go wrong between the gateway and a server.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 use toolbooth_core::fault::{Blame, Fault};
+use toolbooth_core::secret::KnownSecrets;
 
 /// Whether a server may have seen the request that failed. Decides whether a retry is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +141,22 @@ pub enum UpstreamError {
         /// The server.
         server: String,
     },
+    /// The caller has used up its share of the server's connections.
+    #[error("server `{server}` is busy for you: you have {share} connections to it, which is your share")]
+    ShareUsed {
+        /// The server.
+        server: String,
+        /// How many connections one user may have.
+        share: usize,
+    },
+    /// The server sent more requests than the gateway answers, and was disconnected.
+    #[error("server `{server}` was disconnected: {reason}")]
+    Flooded {
+        /// The server.
+        server: String,
+        /// Which bound it broke.
+        reason: String,
+    },
     /// The server could not be started.
     #[error("{0}")]
     NotStarted(Box<toolbooth_core::fault::Problem>),
@@ -154,6 +172,30 @@ impl UpstreamError {
         }
     }
 
+    /// The same, with the server's own secrets masked in whatever it said.
+    #[must_use]
+    pub(crate) fn masked(mut self, secrets: &KnownSecrets) -> Self {
+        if secrets.is_empty() {
+            return self;
+        }
+        let text = match &mut self {
+            Self::Unreachable { reason, .. }
+            | Self::NotConnected { reason, .. }
+            | Self::Lost { reason, .. }
+            | Self::StartFailed { reason, .. }
+            | Self::Flooded { reason, .. } => Some(reason),
+            Self::BadAnswer { what, .. } => Some(what),
+            Self::NeedsAuth { challenge, .. } => challenge.as_mut(),
+            _ => None,
+        };
+        if let Some(text) = text
+            && let Cow::Owned(masked) = secrets.mask(text)
+        {
+            *text = masked;
+        }
+        self
+    }
+
     /// Whether the server may have seen the request.
     pub fn sent(&self) -> Sent {
         match self {
@@ -164,9 +206,12 @@ impl UpstreamError {
             | Self::NeedsAuth { .. }
             | Self::SessionExpired { .. }
             | Self::Busy { .. }
+            | Self::ShareUsed { .. }
             | Self::NotStarted(_) => Sent::No,
             Self::Lost { sent, .. } => *sent,
-            Self::Timeout { .. } | Self::TooLarge { .. } | Self::BadAnswer { .. } => Sent::Maybe,
+            Self::Timeout { .. } | Self::TooLarge { .. } | Self::BadAnswer { .. } | Self::Flooded { .. } => {
+                Sent::Maybe
+            }
         }
     }
 }
@@ -206,7 +251,8 @@ impl Fault for UpstreamError {
             Self::BadAnswer { .. } => "server.bad-answer",
             Self::NeedsAuth { .. } => "server.needs-auth",
             Self::SessionExpired { .. } => "server.session-expired",
-            Self::Busy { .. } => "server.busy",
+            Self::Busy { .. } | Self::ShareUsed { .. } => "server.busy",
+            Self::Flooded { .. } => "server.flood",
             Self::NotStarted(problem) => problem.code,
         }
     }
@@ -214,6 +260,7 @@ impl Fault for UpstreamError {
     fn blame(&self) -> Blame {
         match self {
             Self::NotStarted(problem) => problem.blame,
+            Self::ShareUsed { .. } => Blame::Caller,
             _ => Blame::Upstream,
         }
     }
@@ -248,6 +295,13 @@ impl Fault for UpstreamError {
             }
             Self::NeedsAuth { server, remedy: Remedy::Configure, .. } => Some(format!(
                 "give it `auth` in its configuration; with \"oauth\" there, `toolbooth servers login {server}` signs in"
+            )),
+            Self::ShareUsed { .. } => Some(
+                "end calls or sessions that you do not need; unused connections are closed by themselves"
+                    .into(),
+            ),
+            Self::Flooded { server, .. } => Some(format!(
+                "`toolbooth servers logs {server}` may show why it asks so much; report it to its author"
             )),
             Self::NotStarted(problem) => problem.hint.clone(),
             _ => None,

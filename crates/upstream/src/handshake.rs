@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Linked, Opened, our_info, our_instance};
 use crate::error::{Stage, UpstreamError};
+use crate::http::Credential;
 use crate::link::CallLink;
 use crate::peer::{Asking, Outbound, Peer, PeerAnswer, Reading};
 use arc_swap::ArcSwap;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_core::secret::KnownSecrets;
 use toolbooth_wire::codes::UNSUPPORTED_VERSION;
 use toolbooth_wire::envelope::write_request;
 use toolbooth_wire::meta::{INSTANCE, SERVER_INFO, Stamp};
@@ -32,6 +34,10 @@ pub(crate) struct Opening {
     pub(crate) capabilities: RawJson,
     /// How long a handshake may take.
     pub(crate) patience: Duration,
+    /// What the server must not repeat.
+    pub(crate) secrets: KnownSecrets,
+    /// The gateway's credential.
+    pub(crate) credential: Credential,
 }
 
 #[derive(Deserialize)]
@@ -122,6 +128,10 @@ fn connection(
 ) -> Connection {
     let Introduction { revision, capabilities, server_info, instructions, instance: _ } = introduction;
     let era = revision.era();
+    let secrets = opening.secrets.clone();
+    let masked = |json: RawJson| secrets.mask_json(&json).unwrap_or(json);
+    let server_info = server_info.map(masked);
+    let instructions = instructions.map(|text| secrets.mask(&text).into_owned());
     let may_ask = era == Era::Legacy && opening.capabilities.as_str() != "{}";
     Connection {
         server: opening.server.clone(),
@@ -131,6 +141,8 @@ fn connection(
         server_info,
         instructions,
         peer,
+        secrets,
+        credential: opening.credential.clone(),
         next_id: AtomicU64::new(10),
         mirrored: ArcSwap::default(),
         turns: (may_ask && linked == Linked::No).then(|| Arc::new(Semaphore::new(1))),

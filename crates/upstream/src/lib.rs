@@ -5,6 +5,7 @@
 mod backoff;
 mod boxed;
 pub mod bundled;
+mod capabilities;
 pub mod connection;
 mod discover;
 pub mod duplex;
@@ -16,6 +17,7 @@ pub mod legacy_sse;
 pub mod link;
 mod listening;
 pub mod llm;
+mod masking;
 pub mod oauth;
 pub mod open;
 pub mod peer;
@@ -24,10 +26,12 @@ pub mod process;
 mod refusal;
 pub mod rest_tool;
 pub mod seat;
+mod server_requests;
 mod spares;
 pub mod state;
 pub mod stdio;
 pub mod supervisor;
+mod unreadable;
 pub mod websocket;
 
 pub use boxed::boxed;

@@ -7,14 +7,19 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use toolbooth_core::elicitation::screened;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::result::{Artifact, echo, update};
+use toolbooth_core::secret::KnownSecrets;
 use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND};
 use toolbooth_wire::meta::of_a_server;
 
+/// How long a person may take to answer a question before the server's time runs on.
+pub const MAX_QUESTION: Duration = Duration::from_secs(600);
 /// How many events wait for a slow client before progress is dropped.
 const BACKLOG: usize = 64;
 /// How much is set aside of the files that come with updates.
@@ -91,6 +96,8 @@ pub struct Question {
 pub struct CallLink {
     shared: Arc<Shared>,
     understudy: Option<Arc<dyn Understudy>>,
+    /// What the server must not repeat.
+    secrets: KnownSecrets,
 }
 
 /// The client's side of the link.
@@ -115,6 +122,10 @@ struct Shared {
 impl Shared {
     fn events(&self) -> MutexGuard<'_, VecDeque<LinkEvent>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clock(&self) -> MutexGuard<'_, QuestionClock> {
+        self.signs.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues an event, unless nobody listens or too many wait.
@@ -166,7 +177,24 @@ impl Drop for LinkEvents {
 #[derive(Debug, Default)]
 struct Signs {
     progress: AtomicU32,
-    questions: AtomicU32,
+    questions: Mutex<QuestionClock>,
+}
+
+/// How long the client has been asked, however many questions at a time. Questions are rare, so a lock will do.
+#[derive(Debug, Default)]
+struct QuestionClock {
+    open: u32,
+    /// Since when at least one has been open.
+    since: Option<Instant>,
+    /// How long it was before that.
+    before: Duration,
+}
+
+impl QuestionClock {
+    fn total(&self) -> Duration {
+        // A question that is open for too long does not keep the server's clock from going on.
+        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed().min(MAX_QUESTION))
+    }
 }
 
 /// Counts a question as open for as long as it lives.
@@ -175,14 +203,23 @@ struct OpenQuestion(Arc<Shared>);
 
 impl OpenQuestion {
     fn new(shared: Arc<Shared>) -> Self {
-        shared.signs.questions.fetch_add(1, Ordering::Relaxed);
+        {
+            let mut clock = shared.clock();
+            clock.open += 1;
+            clock.since.get_or_insert_with(Instant::now);
+        }
         Self(shared)
     }
 }
 
 impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        self.0.signs.questions.fetch_sub(1, Ordering::Relaxed);
+        let mut clock = self.0.clock();
+        clock.open -= 1;
+        if clock.open == 0 {
+            clock.before = clock.total();
+            clock.since = None;
+        }
     }
 }
 
@@ -190,12 +227,24 @@ impl CallLink {
     /// A link, and the client's side of it.
     pub fn new() -> (Self, LinkEvents) {
         let shared = Arc::<Shared>::default();
-        (Self { shared: shared.clone(), understudy: None }, LinkEvents { shared })
+        let secrets = KnownSecrets::default();
+        (Self { shared: shared.clone(), understudy: None, secrets }, LinkEvents { shared })
     }
 
     /// The same link, with somebody who answers some questions in the client's stead.
     pub fn helped_by(&self, understudy: Arc<dyn Understudy>) -> Self {
-        Self { shared: self.shared.clone(), understudy: Some(understudy) }
+        Self { understudy: Some(understudy), ..self.clone() }
+    }
+
+    /// The same link for a server whose secrets are masked in all it says.
+    pub(crate) fn masked_by(&self, secrets: &KnownSecrets) -> Self {
+        Self { secrets: secrets.clone(), ..self.clone() }
+    }
+
+    /// What a server says, without its secrets and without file tokens that it sends back.
+    fn clean(&self, params: RawJson) -> RawJson {
+        let params = self.secrets.mask_json(&params).unwrap_or(params);
+        echo::redacted(&params).unwrap_or(params)
     }
 
     /// How much progress there has been.
@@ -205,7 +254,13 @@ impl CallLink {
 
     /// Whether the client has been asked something and has not answered yet.
     pub fn waits_for_client(&self) -> bool {
-        self.shared.signs.questions.load(Ordering::Relaxed) > 0
+        self.shared.clock().open > 0
+    }
+
+    /// How long the client has been asked in all: that time is not the server's. One question counts for
+    /// [`MAX_QUESTION`] at most.
+    pub fn time_with_client(&self) -> Duration {
+        self.shared.clock().total()
     }
 
     /// A link nobody listens to: for the gateway's own requests.
@@ -217,7 +272,7 @@ impl CallLink {
     pub fn progress(&self, params: RawJson) {
         self.shared.signs.progress.fetch_add(1, Ordering::Relaxed);
         let params = self.updated(of_a_server(params));
-        let _ = self.shared.send(LinkEvent::Progress(clean(params)));
+        let _ = self.shared.send(LinkEvent::Progress(self.clean(params)));
     }
 
     /// From now on updates in progress messages are read, and the files in them set aside.
@@ -253,12 +308,13 @@ impl CallLink {
 
     /// Passes a log message on, likewise.
     pub fn log(&self, params: RawJson) {
-        let _ = self.shared.send(LinkEvent::Log(clean(of_a_server(params))));
+        let _ = self.shared.send(LinkEvent::Log(self.clean(of_a_server(params))));
     }
 
     /// Puts a question to the client at once, so that questions keep their order; the answer is awaited later.
     pub fn question(&self, method: &str, params: Option<RawJson>) -> Asked {
         let open = OpenQuestion::new(self.shared.clone());
+        let params = params.map(|params| self.secrets.mask_json(&params).unwrap_or(params));
         if let Some(understudy) = self.understudy.as_ref().filter(|one| one.answers(method)) {
             return Asked { answer: Pending::Understudy(understudy.clone().answer(params)), _open: open };
         }
@@ -293,7 +349,7 @@ impl CallLink {
 
     /// Passes on that what a user was sent to an address for is done; whoever asked knows by the id whether it was theirs.
     pub fn elicited(&self, params: RawJson) {
-        let _ = self.shared.send(LinkEvent::Elicited(clean(of_a_server(params))));
+        let _ = self.shared.send(LinkEvent::Elicited(self.clean(of_a_server(params))));
     }
 
     /// Notes that the server has taken a subscription on.
@@ -305,11 +361,6 @@ impl CallLink {
     pub async fn ask(&self, method: &str, params: Option<RawJson>) -> Result<RawJson, RpcError> {
         self.question(method, params).answer().await
     }
-}
-
-/// A file token that a server sends back goes no further.
-fn clean(params: RawJson) -> RawJson {
-    echo::redacted(&params).unwrap_or(params)
 }
 
 #[cfg(test)]

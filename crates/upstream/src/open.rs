@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use tokio::sync::mpsc;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
-use toolbooth_core::secret::SecretText;
+use toolbooth_core::secret::{KnownSecrets, SecretText};
 use toolbooth_core::server::{EraChoice, Remote, ServerEntry, Transport};
 use toolbooth_wire::Era;
 
@@ -48,6 +48,8 @@ pub struct OpenRequest<'a> {
     pub hint: Option<Era>,
     /// What a legacy server is told the client can do.
     pub capabilities: RawJson,
+    /// What the server must not repeat.
+    pub secrets: &'a KnownSecrets,
     /// Where its standard error is kept.
     pub stderr: &'a StderrTail,
     /// The gateway's credential.
@@ -59,7 +61,9 @@ pub struct OpenRequest<'a> {
 impl Surroundings {
     /// Opens a connection and shakes hands.
     pub async fn open(&self, request: OpenRequest<'_>) -> Result<Connection, UpstreamError> {
-        self.open_in_some_era(request).await.map_err(UpstreamError::at_start)
+        let secrets = request.secrets;
+        let opened = self.open_in_some_era(request).await;
+        opened.map_err(|error| error.at_start().masked(secrets))
     }
 
     async fn open_in_some_era(&self, request: OpenRequest<'_>) -> Result<Connection, UpstreamError> {
@@ -73,6 +77,8 @@ impl Surroundings {
             },
             capabilities: request.capabilities.clone(),
             patience: entry.connect_timeout,
+            secrets: request.secrets.clone(),
+            credential: request.credential.clone(),
         };
         let first = shake(self.dial(&request).await?, &opening).await;
         match first {

@@ -70,6 +70,8 @@ pub enum Notice {
     ResourceUpdated(RawJson),
     /// The connection is gone.
     Closed(String),
+    /// The connection was cut, as the server asked without end.
+    Flooded(String),
 }
 
 impl Notice {
@@ -80,7 +82,7 @@ impl Notice {
         let left_to_others = match self {
             Self::ResourceUpdated(_) => to.max_capacity() / 2,
             Self::ListChanged(_) | Self::Missed => to.max_capacity() / 4,
-            Self::Closed(_) => 0,
+            Self::Closed(_) | Self::Flooded(_) => 0,
         };
         if to.capacity() > left_to_others {
             let _ = to.try_send(self);
@@ -104,6 +106,11 @@ pub trait Peer: Send + Sync + fmt::Debug {
     /// Whether the server has asked something in the middle of a call.
     fn has_asked(&self) -> bool {
         false
+    }
+
+    /// Whether the server may remember something of whoever uses this connection.
+    fn has_session(&self) -> bool {
+        true
     }
 
     /// Whether the connection is gone.

@@ -4,7 +4,8 @@
 //! that can be bridged, as some servers offer tools only then. Callers who may not share it, and over HTTP
 //! clients that can do less, get connections of their own. A modern server is told with every request.
 
-use crate::connection::{ASKABLE, Connection, SharedConnection};
+use crate::capabilities::Askable;
+use crate::connection::{Connection, SharedConnection};
 use crate::error::UpstreamError;
 use crate::http::Credential;
 use crate::listening;
@@ -20,12 +21,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OnceCell, mpsc};
 use toolbooth_core::caller::{Caller, ClientFacts, Standing};
-use toolbooth_core::json::{ObjectWriter, RawJson};
-use toolbooth_core::server::{ServerEntry, Share};
+use toolbooth_core::secret::KnownSecrets;
+use toolbooth_core::server::{ServerEntry, Share, Transport};
 use toolbooth_wire::Era;
 
 /// The most connections one server may have.
 pub(crate) const MAX_CONNECTIONS: usize = 256;
+/// The most of them that one user may have, so that nobody takes all of them.
+pub(crate) const USER_SHARE: usize = 32;
 /// How long a fresh connection waits for questions that belong to no call.
 const SETTLE: Duration = Duration::from_millis(30);
 
@@ -47,24 +50,54 @@ impl Default for IdleLimits {
 /// Who may share a connection, and which of theirs it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    sharing: String,
+    sharing: Sharing,
     /// What the server was told they can be asked.
-    asked: String,
+    asked: Askable,
     /// Zero is the callers' own connection.
     spare: usize,
 }
 
 impl Key {
-    pub(crate) fn spare(sharing: &str, asked: &RawJson, spare: usize) -> Self {
-        Self { sharing: sharing.to_owned(), asked: asked.as_str().to_owned(), spare }
+    pub(crate) fn spare(sharing: &Sharing, asked: Askable, spare: usize) -> Self {
+        Self { sharing: sharing.clone(), asked, spare }
     }
 
-    fn own(sharing: &str, asked: &RawJson) -> Self {
+    fn own(sharing: &Sharing, asked: Askable) -> Self {
         Self::spare(sharing, asked, 0)
+    }
+
+    /// The user whose share of connections it belongs to.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.sharing.user()
     }
 }
 
-type Cells = HashMap<Key, Arc<OnceCell<SharedConnection>>>;
+/// Callers that share connections.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Sharing {
+    /// Everybody, the gateway itself included.
+    All,
+    /// The calls of one user.
+    User(String),
+    /// The calls of one client session. With the user, as over REST callers name their sessions themselves.
+    Session {
+        /// The session.
+        session: String,
+        /// Its user.
+        user: String,
+    },
+}
+
+impl Sharing {
+    fn user(&self) -> Option<&str> {
+        match self {
+            Self::All => None,
+            Self::User(user) | Self::Session { user, .. } => Some(user),
+        }
+    }
+}
+
+pub(crate) type Cells = HashMap<Key, Arc<OnceCell<SharedConnection>>>;
 
 /// The connections of one server.
 #[derive(Debug)]
@@ -72,6 +105,8 @@ pub struct Pool {
     entry: Arc<ServerEntry>,
     surroundings: Arc<Surroundings>,
     credential: Credential,
+    /// What the server must not repeat.
+    secrets: KnownSecrets,
     stderr: StderrTail,
     notices: mpsc::Sender<Notice>,
     primary: ArcSwapOption<Connection>,
@@ -95,6 +130,7 @@ impl Pool {
         notices: mpsc::Sender<Notice>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            secrets: entry.secrets(),
             entry,
             surroundings,
             credential,
@@ -129,7 +165,7 @@ impl Pool {
 
     /// Opens the gateway's own connection.
     pub async fn open_primary(&self, hint: Option<Era>) -> Result<SharedConnection, UpstreamError> {
-        let connection = Arc::new(self.open(hint, everything_askable(), self.notices.clone()).await?);
+        let connection = Arc::new(self.open(hint, Askable::EVERYTHING, self.notices.clone()).await?);
         self.primary.store(Some(connection.clone()));
         Ok(connection)
     }
@@ -142,14 +178,15 @@ impl Pool {
     async fn open(
         &self,
         hint: Option<Era>,
-        capabilities: RawJson,
+        asked: Askable,
         notices: mpsc::Sender<Notice>,
     ) -> Result<Connection, UpstreamError> {
         self.surroundings
             .open(OpenRequest {
                 entry: &self.entry,
                 hint,
-                capabilities,
+                capabilities: asked.to_json(),
+                secrets: &self.secrets,
                 stderr: &self.stderr,
                 credential: self.credential.clone(),
                 notices,
@@ -189,22 +226,55 @@ impl Pool {
                 reason: "it is not connected".into(),
             });
         };
-        let sharing = sharing_key(self.entry.share, caller);
+        let sharing = self.sharing(caller, &primary);
         let asked = match (primary.era, primary.turns.is_some()) {
-            (Era::Modern, _) => RawJson::empty_object(),
+            (Era::Modern, _) => Askable::NOTHING,
             // One process serves all clients of its owner: state kept there is seen by all of them. What a
             // client cannot be asked is refused when it is asked.
-            (Era::Legacy, true) if sharing.is_empty() => everything_askable(),
-            (Era::Legacy, _) => askable(client),
+            (Era::Legacy, true) if sharing == Sharing::All => Askable::EVERYTHING,
+            (Era::Legacy, _) => Askable::of(client),
         };
-        if sharing.is_empty() && (primary.era == Era::Modern || primary.turns.is_some()) {
+        if sharing == Sharing::All && (primary.era == Era::Modern || primary.turns.is_some()) {
             return Ok(Party { home: primary, sharing, asked });
         }
-        let key = Key::own(&sharing, &asked);
+        let key = Key::own(&sharing, asked);
         let cell = self.cell(key.clone())?;
         // Boxed, as opening is long and rare: every call would carry the room for it.
-        let home = Box::pin(self.open_other(&key, &cell, &primary, asked.clone())).await?;
+        let opened = Box::pin(self.open_other(&key, &cell, &primary, asked)).await;
+        let home = opened.inspect_err(|_| self.forget_unopened(&key, &cell))?;
         Ok(Party { home, sharing, asked })
+    }
+
+    /// Who shares with this caller.
+    fn sharing(&self, caller: &Caller, primary: &Connection) -> Sharing {
+        let user = || Sharing::User(caller.user.to_string());
+        match (self.entry.share, caller.standing) {
+            (Share::All, _) | (Share::User | Share::Auto, Standing::Owner) => Sharing::All,
+            (Share::User, Standing::Guest) => user(),
+            // Where the server remembers nothing from call to call, there is nothing to keep apart.
+            (Share::Auto, Standing::Guest) => {
+                let is_remote = matches!(self.entry.transport, Transport::Http(_));
+                match is_remote && (primary.era == Era::Modern || !primary.peer.has_session()) {
+                    true => Sharing::All,
+                    false => user(),
+                }
+            }
+            (Share::Session, _) => match &caller.session {
+                Some(session) => {
+                    Sharing::Session { session: session.to_string(), user: caller.user.to_string() }
+                }
+                None => user(),
+            },
+        }
+    }
+
+    /// Gives the place of a connection back that could not be opened, unless somebody else is opening it.
+    fn forget_unopened(&self, key: &Key, cell: &Arc<OnceCell<SharedConnection>>) {
+        let mut others = self.others();
+        // One is the pool's, one this caller's: nobody else waits for it.
+        if !cell.initialized() && Arc::strong_count(cell) <= 2 {
+            others.remove(key);
+        }
     }
 
     /// Opens a connection beside the gateway's own, unless it is open.
@@ -213,7 +283,7 @@ impl Pool {
         key: &Key,
         cell: &OnceCell<SharedConnection>,
         model: &Connection,
-        asked: RawJson,
+        asked: Askable,
     ) -> Result<SharedConnection, UpstreamError> {
         let opened = cell
             .get_or_try_init(|| async {
@@ -238,8 +308,14 @@ impl Pool {
 
     fn cell(&self, key: Key) -> Result<Arc<OnceCell<SharedConnection>>, UpstreamError> {
         let mut others = self.others();
-        if !others.contains_key(&key) && others.len() >= MAX_CONNECTIONS {
-            return Err(UpstreamError::Busy { server: self.entry.name.to_string() });
+        if !others.contains_key(&key) {
+            let server = || self.entry.name.to_string();
+            if !has_share_left(&others, key.user()) {
+                return Err(UpstreamError::ShareUsed { server: server(), share: USER_SHARE });
+            }
+            if others.len() >= MAX_CONNECTIONS {
+                return Err(UpstreamError::Busy { server: server() });
+            }
         }
         Ok(others.entry(key).or_default().clone())
     }
@@ -282,6 +358,11 @@ async fn watch(pool: Weak<Pool>, connection: Weak<Connection>, key: Key, mut inb
                 pool.others().remove(&key);
                 return;
             }
+            Notice::Flooded(reason) => {
+                pool.others().remove(&key);
+                pool.stderr.note(&format!("(the gateway ended a connection: {reason})"));
+                return;
+            }
             Notice::ListChanged(method) => {
                 *pool.informant.lock().unwrap_or_else(PoisonError::into_inner) = connection.clone();
                 Notice::ListChanged(method).pass_on(&pool.notices);
@@ -293,31 +374,7 @@ async fn watch(pool: Weak<Pool>, connection: Weak<Connection>, key: Key, mut inb
     }
 }
 
-/// Callers with the same key share; the empty key shares with the gateway itself.
-fn sharing_key(share: Share, caller: &Caller) -> String {
-    match (share, caller.standing) {
-        (Share::All, _) | (Share::User, Standing::Owner) => String::new(),
-        (Share::User, Standing::Guest) => format!("user {}", caller.user),
-        (Share::Session, _) => match &caller.session {
-            // The user too: over REST callers name their sessions themselves.
-            Some(session) => format!("session {session} of {}", caller.user),
-            None => format!("user {}", caller.user),
-        },
-    }
-}
-
-/// All that a server may ask through the gateway. Some servers offer tools only to clients that can be asked.
-fn everything_askable() -> RawJson {
-    RawJson::trusted(&br#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#[..])
-}
-
-/// The part of a client's capabilities by which a server may ask it something.
-fn askable(client: &ClientFacts) -> RawJson {
-    let mut writer = ObjectWriter::default();
-    for capability in ASKABLE {
-        if let Some(value) = client.capabilities.member(capability).filter(RawJson::is_object) {
-            writer.raw(capability, &value);
-        }
-    }
-    writer.finish()
+/// Whether a user may open one more connection.
+pub(crate) fn has_share_left(others: &Cells, user: Option<&str>) -> bool {
+    user.is_none_or(|user| others.keys().filter(|key| key.user() == Some(user)).count() < USER_SHARE)
 }

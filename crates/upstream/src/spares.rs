@@ -5,13 +5,13 @@
 //! opened it takes whichever is free first: clients that call one thing after another always meet the same
 //! process. Spares that nobody uses are closed again (`Pool::close_idle`).
 
+use crate::capabilities::Askable;
 use crate::connection::{Connection, SharedConnection};
-use crate::pool::{Key, MAX_CONNECTIONS, Pool};
+use crate::pool::{Key, MAX_CONNECTIONS, Pool, Sharing, has_share_left};
 use crate::seat::Seat;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
-use toolbooth_core::json::RawJson;
 
 /// How long a call waits for its callers' own connection before it looks for a spare.
 const GRACE: Duration = Duration::from_millis(50);
@@ -29,9 +29,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 pub(crate) struct Party {
     /// Their own connection, opened already.
     pub(crate) home: SharedConnection,
-    pub(crate) sharing: String,
+    pub(crate) sharing: Sharing,
     /// What the server is told they can be asked.
-    pub(crate) asked: RawJson,
+    pub(crate) asked: Askable,
 }
 
 /// The connections of a party at one moment.
@@ -83,7 +83,7 @@ impl Pool {
         let mut others = self.others();
         let mut lineup = Lineup { open: vec![party.home.clone()], opening: 0, vacant: None };
         for spare in 1..MAX_IN_ALL {
-            let key = Key::spare(&party.sharing, &party.asked, spare);
+            let key = Key::spare(&party.sharing, party.asked, spare);
             match others.get(&key).map(|cell| cell.get()) {
                 Some(Some(open)) if !open.peer.is_lost() => lineup.open.push(open.clone()),
                 Some(Some(_)) => {}
@@ -98,10 +98,11 @@ impl Pool {
             && !free
             && at_work < MAX_AT_ONCE
             && others.len() < MAX_CONNECTIONS
+            && has_share_left(&others, key.user())
             && !self.spares_were_refused()
         {
             let cell = others.entry(key.clone()).or_default().clone();
-            tokio::spawn(self.clone().open_spare(key, cell, party.home.clone(), party.asked.clone()));
+            tokio::spawn(self.clone().open_spare(key, cell, party.home.clone(), party.asked));
         }
         open
     }
@@ -113,7 +114,7 @@ impl Pool {
         key: Key,
         cell: Arc<OnceCell<SharedConnection>>,
         home: Arc<Connection>,
-        asked: RawJson,
+        asked: Askable,
     ) {
         let opened = self.open_other(&key, &cell, &home, asked).await;
         let kept = self.others().get(&key).is_some_and(|kept| Arc::ptr_eq(kept, &cell));

@@ -1,9 +1,10 @@
 //! A server that is a child process, spoken to on its standard input and output.
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken, answered_id};
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken};
 use crate::error::UpstreamError;
 use crate::peer::Notice;
-use crate::process::{Frame, Launch, LineReader, Process, StderrTail, StopPlan, preview};
+use crate::process::{Frame, Launch, LineReader, Process, StderrTail, StopPlan};
+use crate::unreadable::{answered_id, id_at_end};
 use bytes::Bytes;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,6 +16,8 @@ use toolbooth_core::json::RawJson;
 
 /// How many bytes are gathered before they are written.
 const WRITE_BATCH_BYTES: usize = 64 * 1024;
+/// How long the end of a line over the limit is waited for, as it may tell whose answer it was.
+const LONG_LINE: Duration = Duration::from_secs(5);
 /// How long the last words of a process that ended are read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
@@ -131,63 +134,64 @@ async fn run(
 }
 
 async fn read_all(peer: &Weak<DuplexPeer>, heard: &mut Heard) {
-    let mut told = None;
-    while let Ok(Some(frame)) = heard.lines.next().await {
+    // The limit of a line that is still being passed over, while nobody knows whose answer it is.
+    let mut unclaimed = None;
+    loop {
+        let frame = match unclaimed {
+            None => heard.lines.next().await,
+            Some(limit) => match tokio::time::timeout(LONG_LINE, heard.lines.next()).await {
+                Ok(frame) => frame,
+                Err(_) => {
+                    unclaimed = None;
+                    let Some(peer) = peer.upgrade() else { return };
+                    if peer.oversized(None, limit) == Taken::Last {
+                        return;
+                    }
+                    continue;
+                }
+            },
+        };
+        let Ok(Some(frame)) = frame else { return };
         let Some(peer) = peer.upgrade() else { return };
-        match frame {
+        let taken = match frame {
             Frame::Line(line) => {
-                if peer.receive(&line) == Taken::No {
+                let taken = peer.receive(&line);
+                if taken == Taken::No {
                     heard.tail.note_stray(&line);
                 }
+                taken
             }
             Frame::TooLong { limit, prefix } => {
                 let id = answered_id(&prefix);
                 // Some servers write the id last: then the end of the line tells whose answer it was.
-                if id.is_some() {
-                    peer.oversized(id, limit);
+                if id.is_some() || peer.has_only_one_call() {
+                    peer.oversized(id, limit)
+                } else {
+                    unclaimed = Some(limit);
+                    Taken::Yes
                 }
-                told = Some((id, limit));
             }
             Frame::Skipped { discarded, suffix } => {
                 tracing::warn!(discarded, "a server wrote a line over the limit; it was dropped");
-                if let Some((None, limit)) = told.take() {
-                    peer.oversized(id_at_end(&suffix), limit);
+                match unclaimed.take() {
+                    Some(limit) => peer.oversized(id_at_end(&suffix), limit),
+                    None => Taken::Yes,
                 }
             }
             Frame::Partial(rest) => {
-                tracing::debug!("a server ended in the middle of a line: {}", preview(&rest, 100));
+                tracing::debug!("a server ended in the middle of a line: {}", heard.tail.shown(&rest, 100));
+                Taken::Yes
             }
+        };
+        if taken == Taken::Last {
+            return;
         }
     }
-}
-
-/// The id in the last bytes of a long answer.
-fn id_at_end(suffix: &[u8]) -> Option<u64> {
-    let at = memchr::memmem::rfind(suffix, b"\"id\"")? + 4;
-    let text = std::str::from_utf8(&suffix[at..]).ok()?;
-    let digits = text.trim_start().strip_prefix(':')?.trim_start();
-    let end = digits.find(|c: char| !c.is_ascii_digit())?;
-    digits[..end].parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_id_of_a_long_answer_is_found_at_either_end() {
-        let cases: [(&str, Option<u64>); 5] = [
-            (r#"{"jsonrpc":"2.0","id":17,"result":{"content"#, Some(17)),
-            (r#"{"id" : 3 , "jsonrpc":"2.0"#, Some(3)),
-            (r#"{"jsonrpc":"2.0","result":{"id":5,"content"#, None), // the result's own
-            (r#"{"jsonrpc":"2.0","id":"x","result"#, None),
-            ("garbage", None),
-        ];
-        for (prefix, id) in cases {
-            assert_eq!(answered_id(prefix.as_bytes()), id, "{prefix}");
-        }
-        assert_eq!(id_at_end(br#"xxx"}],"isError":false},"jsonrpc":"2.0","id":12}"#), Some(12));
-    }
 
     #[test]
     fn a_message_is_one_line_whatever_its_spaces() {

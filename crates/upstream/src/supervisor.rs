@@ -14,9 +14,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::caller::{Admin, Caller, ClientFacts};
 use toolbooth_core::catalog::Discovery;
-use toolbooth_core::fault::Problem;
+use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::server::{Restart, ServerEntry};
@@ -117,7 +117,7 @@ impl Supervised {
         let (state, watched) = watch::channel(state);
         let (commands, inbox) = mpsc::channel(16);
         let (notices, noticed) = mpsc::channel(64);
-        let stderr = StderrTail::new();
+        let stderr = StderrTail::without(entry.secrets());
         let pool =
             Pool::new(entry.clone(), context.surroundings.clone(), credential, stderr.clone(), notices);
         let keeper = Keeper {
@@ -143,9 +143,32 @@ impl Supervised {
     /// answers at once for one that is down.
     pub async fn connection(&self, caller: &Caller, client: &ClientFacts) -> Result<Seat, UpstreamError> {
         if self.pool.primary().is_none() {
-            Box::pin(self.ready()).await?;
+            Box::pin(self.ready()).await.map_err(|error| self.told_to(caller, error))?;
         }
-        pin!(self.pool.for_call(caller, client)).await
+        pin!(self.pool.for_call(caller, client)).await.map_err(|error| self.told_to(caller, error))
+    }
+
+    /// What a caller is told of a server that could not be reached: the commands and folders of the gateway's machine are
+    /// for those who look after it.
+    fn told_to(&self, caller: &Caller, error: UpstreamError) -> UpstreamError {
+        if caller.admin == Admin::Yes {
+            return error;
+        }
+        let withheld = |state, retry_in| UpstreamError::NotConnected {
+            server: self.entry.name.to_string(),
+            state,
+            reason: "it could not be started".into(),
+            retry_in,
+        };
+        match error {
+            UpstreamError::NotStarted(_) => withheld("error", None),
+            UpstreamError::NotConnected { state, retry_in, .. }
+                if self.state().problem().is_some_and(|problem| problem.blame == Blame::Gateway) =>
+            {
+                withheld(state, retry_in)
+            }
+            other => other,
+        }
     }
 
     /// Waits until the server is not connecting any more, well or badly.
@@ -390,6 +413,9 @@ impl Keeper {
                     Some(Notice::Closed(reason)) => {
                         return self.failed(&UpstreamError::Unreachable { server: self.entry.name.to_string(), reason });
                     }
+                    Some(Notice::Flooded(reason)) => {
+                        return self.failed(&UpstreamError::Flooded { server: self.entry.name.to_string(), reason });
+                    }
                     Some(Notice::ResourceUpdated(params)) => self.resource_updated(params),
                     Some(Notice::ListChanged(_) | Notice::Missed) => {
                         if let Some(end) = self.storm(connection).await {
@@ -428,6 +454,10 @@ impl Keeper {
                 Ok(Some(Notice::Closed(reason))) => {
                     let server = self.entry.name.to_string();
                     return Some(self.failed(&UpstreamError::Unreachable { server, reason }));
+                }
+                Ok(Some(Notice::Flooded(reason))) => {
+                    let server = self.entry.name.to_string();
+                    return Some(self.failed(&UpstreamError::Flooded { server, reason }));
                 }
                 Ok(None) => return Some(Next::Stop(None)),
             }

@@ -103,7 +103,9 @@ pub(crate) struct ServerFile {
     /// Whether it is started on its first call.
     #[serde(alias = "lazy_load", alias = "lazyLoad")]
     pub lazy: Option<bool>,
-    /// Which callers share one process or connection.
+    /// Which callers share one process or connection: `auto` (the default), `all`, `user` or `session`. `auto` shares
+    /// with everybody in local mode and on stateless remote servers, and gives each user one of their own on processes
+    /// and on remote servers with sessions, which may hold a user's state.
     #[schemars(with = "Option<ShareNames>")]
     pub share: Option<Share>,
 

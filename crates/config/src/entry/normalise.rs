@@ -204,7 +204,6 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
     let defaults = ToolDefaults::default();
     let default_timeout = default_timeout.map(|field| field.0);
     check_times(desk, default_timeout, timeout.map(|field| field.0));
-    let stdio = matches!(transport, Transport::Stdio { .. } | Transport::Bundled(_));
     let contract = desk.context.flavor == Flavor::FlatAtlas || matches!(transport, Transport::Bundled(_));
     let forward_headers = auth::forwarded(desk, forward_headers, wormhole, &transport);
     Some(ServerEntry {
@@ -223,7 +222,7 @@ fn complete(desk: &mut Desk<'_>, file: ServerFile, disabled: bool) -> Option<Ser
         enabled: !disabled,
         auto_connect: auto_connect.unwrap_or(true),
         lazy: lazy.unwrap_or(false),
-        share: share.unwrap_or(if stdio { Share::User } else { Share::All }),
+        share: share.unwrap_or(Share::Auto),
         tools: rules::choose(desk, rules::Written { tools, allow_tools, deny_tools, require_approval }),
         defaults: ToolDefaults {
             side_effects: side_effects.unwrap_or(defaults.side_effects),

@@ -59,7 +59,7 @@ shapes! {
             "additionalProperties": false
         }
     ] }
-    ShareNames => { "enum": ["all", "user", "session"] }
+    ShareNames => { "enum": ["auto", "all", "user", "session"] }
     RestartNames => { "enum": ["backoff", "never"] }
     ApprovalNames => { "enum": ["none", "caller", "approver"] }
     EraNames => { "enum": ["auto", "legacy", "modern"] }

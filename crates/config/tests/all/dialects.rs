@@ -155,14 +155,14 @@ fn the_settings_of_tools_mcp_reach_its_servers() {
 }
 
 #[test]
-fn processes_are_shared_by_user_and_remotes_by_all() {
+fn who_shares_a_server_is_left_to_the_server_unless_it_is_said() {
     let world = World::config(
         "work/mcp.json",
         r#"{"servers": {"a": {"command": "x"}, "b": {"url": "http://h/"}, "c": {"command": "x", "share": "all"}}}"#,
     );
     let loaded = world.load().unwrap();
     let share = |name: &str| loaded.server(name).unwrap().state.entry().unwrap().share;
-    assert_eq!((share("a"), share("b"), share("c")), (Share::User, Share::All, Share::All));
+    assert_eq!((share("a"), share("b"), share("c")), (Share::Auto, Share::Auto, Share::All));
 }
 
 #[test]

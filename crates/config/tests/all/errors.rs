@@ -60,7 +60,7 @@ fn all_problems_of_an_entry_are_found_in_one_go() {
               |
             6 |   "share": "everybody",
               |            ^^^^^^^^^^^
-            hint: known here: `all`, `user`, `session`
+            hint: known here: `auto`, `all`, `user`, `session`
 
             error[config.unknown-key]: server `fs`: unknown key `alow` in `tools`
              --> work/mcp.json:7:13

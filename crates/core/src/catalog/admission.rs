@@ -32,6 +32,7 @@ pub const MAX_DEFINITION_DEPTH: usize = 100;
 pub struct SetAside {
     /// `tool`, `prompt`, `resource`, `template` or `instructions`: it did not enter. `name`: the tool has another name, or one that may deceive.
     /// `schema`: the tool is there, but not all of its arguments are checked. `quarantine`: it waits to be released.
+    /// `list`: the list was not read to its end.
     pub kind: &'static str,
     /// Its name as far as one could be read, or a preview of the text.
     pub name: String,
@@ -110,6 +111,9 @@ pub fn admit(
 /// Builds a server's part of the catalog.
 pub fn admit_by(entry: &Arc<ServerEntry>, discovery: &Discovery, by: Admitting<'_>) -> ServerCatalog {
     let mut set_aside = Vec::new();
+    for (list, reason) in &discovery.cut_short {
+        set_aside.push(SetAside { kind: "list", name: list.clone(), reason: reason.clone() });
+    }
     let naming = by.naming;
     let (tools, tools_text, quarantined) = admit_tools(entry, &discovery.tools, by, &mut set_aside);
     let mut offers = |kind, list: &[RawJson], key, rename: &dyn Fn(&str) -> String| {

@@ -29,6 +29,8 @@ pub struct Discovery {
     pub resources: Vec<RawJson>,
     /// Resource template definitions.
     pub templates: Vec<RawJson>,
+    /// The lists that were not read to their end, and why: the method and the reason.
+    pub cut_short: Vec<(String, String)>,
 }
 
 /// A tool in the catalog. Its identity is the pair (server, name); the exposed name is only a key.

@@ -1,6 +1,7 @@
 //! Masking of known secret values in text from outside, in plain and in encoded form.
 
 use super::SecretText;
+use crate::json::RawJson;
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -59,6 +60,46 @@ impl KnownSecrets {
     /// Whether one of them is in this text.
     pub fn are_in(&self, text: &[u8]) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_match(text))
+    }
+
+    /// How long the longest form is that is looked for.
+    pub fn longest_bytes(&self) -> usize {
+        self.search.as_ref().map_or(0, |search| search.max_pattern_len())
+    }
+
+    /// Whether one of them is in a text that came in pieces, across their seams too.
+    pub fn are_in_pieces<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> bool {
+        let open = self.longest_bytes().saturating_sub(1);
+        // The end of what has been looked at, in which one may begin.
+        let mut seam: Vec<u8> = Vec::new();
+        for piece in pieces {
+            seam.extend_from_slice(&piece[..piece.len().min(open)]);
+            if self.are_in(&seam) || self.are_in(piece) {
+                return true;
+            }
+            if piece.len() >= open {
+                seam.clear();
+                seam.extend_from_slice(&piece[piece.len() - open..]);
+            } else {
+                seam.drain(..seam.len().saturating_sub(open));
+            }
+        }
+        false
+    }
+
+    /// The JSON text with every one of them masked, numbers by another number; `None` if there is none in it. Where
+    /// a match reached beyond one string, nothing else of the text is left.
+    pub fn mask_json(&self, json: &RawJson) -> Option<RawJson> {
+        let search = self.search.as_ref().filter(|search| search.is_match(json.as_bytes()))?;
+        let mut masked = String::with_capacity(json.as_bytes().len());
+        search.replace_all_with(json.as_str(), &mut masked, |_, text, out| {
+            match text.bytes().all(|byte| byte.is_ascii_digit()) {
+                true => out.extend(std::iter::repeat_n('9', text.len())),
+                false => out.push_str(MASK),
+            }
+            true
+        });
+        Some(RawJson::parse(masked).unwrap_or_else(|_| RawJson::from_value(MASK)))
     }
 
     /// The text with every one of them masked; borrowed if there is none in it.
@@ -215,6 +256,29 @@ mod tests {
         let known = KnownSecrets::new(["correct-horse"]);
         assert_eq!(&*known.mask_bytes(b"\xff correct-horse \xfe"), b"\xff [redacted] \xfe");
         assert!(KnownSecrets::new(["tiny"]).is_empty());
+    }
+
+    #[test]
+    fn masked_json_stays_json() {
+        let known = KnownSecrets::new(["correct-horse", "1234567890", r#"a","b":"c"#]);
+        let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
+        let masked = |text: &str| known.mask_json(&json(text)).map(|json| json.to_string());
+        assert_eq!(masked(r#"{"a":"x correct-horse"}"#).as_deref(), Some(r#"{"a":"x [redacted]"}"#));
+        assert_eq!(masked(r#"{"n":1234567890}"#).as_deref(), Some(r#"{"n":9999999999}"#));
+        // A value with quotes in it may match beyond one string.
+        assert_eq!(masked(r#"{"x":"a","b":"c"}"#).as_deref(), Some(r#"{"x":"[redacted]"}"#));
+        assert_eq!(masked(r#"{"plain":true}"#), None);
+    }
+
+    #[test]
+    fn pieces_are_looked_at_across_their_seams() {
+        let known = KnownSecrets::new(["correct-horse-battery"]);
+        let (with, without) =
+            ("the key is correct-horse-battery, keep it", "the key is correct-horse-butter, keep it");
+        for size in 1..with.len() {
+            assert!(known.are_in_pieces(with.as_bytes().chunks(size)), "{size}");
+            assert!(!known.are_in_pieces(without.as_bytes().chunks(size)), "{size}");
+        }
     }
 
     #[test]

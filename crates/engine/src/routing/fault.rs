@@ -143,6 +143,8 @@ pub(crate) fn may_pass(error: &UpstreamError, failures: u32) -> bool {
         | UpstreamError::Timeout { .. }
         | UpstreamError::TooLarge { .. }
         | UpstreamError::NeedsAuth { .. }
+        | UpstreamError::ShareUsed { .. }
+        | UpstreamError::Flooded { .. }
         | UpstreamError::NotStarted(_) => false,
     }
 }

@@ -88,6 +88,11 @@ fn servers(page: &mut Page, engine: &Engine) {
     for (cause, count) in engine.surface_tally().report() {
         page.line(name, &[("cause", cause)], count as f64);
     }
+    page.counter(
+        "toolbooth_unsolicited_answers_total",
+        "Answers of servers that nobody waited for.",
+        toolbooth_upstream::duplex::unsolicited_answers() as f64,
+    );
     page.gauge("toolbooth_catalog_revision", "How often the catalog has changed.", catalog.revision as f64);
 }
 

@@ -144,6 +144,8 @@ fn view(rest: &Rest, caller: &Caller, name: &ServerName, managed: &Managed) -> S
     let StateReport { state: word, reason, code, hint, retry_in_seconds } = StateReport::from(&state);
     let last_words = running.filter(|_| keeper).and_then(|server| last_words(server, &state));
     let about = |field: fn(&About) -> Option<String>| running.and_then(|server| field(&server.entry.about));
+    // Both may name commands, folders and addresses.
+    let (reason, hint) = if keeper { (reason, hint) } else { (reason.map(|_| withheld(&state)), None) };
     ServerView {
         name: name.clone(),
         state: word,
@@ -196,6 +198,14 @@ fn nameable<'a>(rest: &Rest, part: &'a ServerCatalog) -> impl Iterator<Item = As
     })
 }
 
+/// What callers are told of a failure who do not look after the gateway.
+fn withheld(state: &ServerState) -> String {
+    match state {
+        ServerState::NeedsAuth(_) => "it wants the gateway to sign in".into(),
+        _ => "it cannot be used now; administrators see why".into(),
+    }
+}
+
 /// What to do about a state that is nobody's fault.
 fn hint_of(state: &ServerState) -> Option<String> {
     match state {
@@ -213,6 +223,7 @@ fn last_words(server: &Supervised, state: &ServerState) -> Option<String> {
         "server.start-timeout",
         "server.bad-answer",
         "server.unreachable",
+        "server.flood",
         "call.timeout",
     ];
     if !told_more.contains(&code)

@@ -57,6 +57,30 @@ impl Temper for Asks {
     }
 }
 
+/// Sends requests without end and reads nothing meanwhile.
+pub struct AsksEndlessly;
+
+impl Temper for AsksEndlessly {
+    fn name(&self) -> &'static str {
+        "hostile-asks-endlessly"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        vec![ok_tool(), tool("flood", "Pings without end, and reads no answer.", json!({}))]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        if call.tool != "flood" {
+            return unknown(call, wire);
+        }
+        let pings: String = (0..1000)
+            .map(|number| format!("{{\"jsonrpc\":\"2.0\",\"id\":\"p{number}\",\"method\":\"ping\"}}\n"))
+            .collect();
+        // Until nobody reads any more; the pipe then breaks, or the process is ended.
+        while wire.try_raw(pings.as_bytes()) {}
+    }
+}
+
 fn name_form() -> Value {
     json!({
         "mode": "form",

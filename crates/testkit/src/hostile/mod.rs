@@ -6,6 +6,7 @@ mod asking;
 mod catalogue;
 mod family;
 mod gateway;
+mod leaking;
 mod ledger;
 mod moody;
 mod plain;
@@ -22,10 +23,9 @@ use wire::{Manner, Temper, Wire, serve};
 pub const LIFETIME: Duration = Duration::from_secs(300);
 
 const MODES: &str = "\
-servers: asks [roots] | catalogue FILE RECORD | dies | echo | env | garbage | grandchildren TOKEN [COUNT] | huge-line |
-         id-confusion |
-         ignores-term | ledger FILE | many-tools [COUNT] | moody NAME MOOD LEDGER | never-answers | silent | slow-start [MS] | stderr-flood [MIB] |
-         stops-reading | storm
+servers: asks [roots] | asks-endlessly | catalogue FILE RECORD | dies | echo | env | garbage |
+         grandchildren TOKEN [COUNT] | huge-line | id-confusion | ignores-term | leaks | pages-endlessly | ledger FILE | many-tools [COUNT] | moody NAME MOOD LEDGER | never-answers | silent | slow-start [MS] | stderr-flood [MIB] |
+         stops-reading | storm | unreadable
 others:  reaper … | gateway TOKEN COUNT | lives COUNT | sleeper TOKEN | session-sleeper TOKEN | daemon TOKEN |
          rabbit TOKEN COUNT";
 
@@ -46,6 +46,7 @@ pub fn main() -> ExitCode {
         "daemon" => family::daemonise(text(1)),
         "rabbit" => family::run_away(text(1), number(2, 1000)),
         "asks" => run(asking::Asks::new(text(1)), Manner::Plain),
+        "asks-endlessly" => run(asking::AsksEndlessly, Manner::Plain),
         "catalogue" => {
             run(catalogue::Catalogue::new(text(1).as_ref(), text(2).as_ref()), Manner::Plain);
         }
@@ -57,6 +58,7 @@ pub fn main() -> ExitCode {
         "huge-line" => run(writing::HugeLine, Manner::Plain),
         "id-confusion" => run(writing::IdConfusion::default(), Manner::Plain),
         "ignores-term" => family::serve_deaf(),
+        "leaks" => run(leaking::Leaks, Manner::Plain),
         "ledger" => run(ledger::Ledger { file: text(1).into() }, Manner::Plain),
         "moody" => {
             let moody = moody::Moody { name: text(1).into(), mood: text(2).into(), ledger: text(3).into() };
@@ -64,6 +66,7 @@ pub fn main() -> ExitCode {
         }
         "many-tools" => run(plain::ManyTools { count: number(1, 10_000) }, Manner::Plain),
         "never-answers" => run(refusing::NeverAnswers, Manner::Plain),
+        "pages-endlessly" => run(plain::PagesEndlessly, Manner::Plain),
         "silent" => refusing::stay_silent(),
         "slow-start" => {
             std::thread::sleep(Duration::from_millis(number(1, 2000)));
@@ -75,6 +78,7 @@ pub fn main() -> ExitCode {
         }
         "stops-reading" => run(refusing::StopsReading, Manner::Plain),
         "storm" => run(writing::Storm, Manner::Plain),
+        "unreadable" => run(writing::Unreadable, Manner::Plain),
         _ => {
             eprintln!("usage: toolbooth-hostile MODE\n{MODES}");
             return ExitCode::from(2);

@@ -2,7 +2,8 @@
 
 use super::wire::{Call, Temper, Wire, ok_tool, text_result, tool, unknown};
 use serde_json::{Value, json};
-use std::env;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{env, fs};
 
 /// Returns arguments as they came.
 pub struct Echo;
@@ -37,7 +38,15 @@ impl Temper for Environment {
     }
 
     fn tools(&self) -> Vec<Value> {
-        vec![ok_tool(), tool("env", "Returns the server's environment as a JSON object.", json!({}))]
+        vec![
+            ok_tool(),
+            tool("env", "Returns the server's environment as a JSON object.", json!({})),
+            tool(
+                "process",
+                "Returns how the server's process began: signals, descriptors, group.",
+                json!({}),
+            ),
+        ]
     }
 
     fn call(&mut self, call: &Call, wire: &mut Wire) {
@@ -48,8 +57,48 @@ impl Temper for Environment {
                     env::vars_os().map(|(name, value)| (shown(name), Value::String(shown(value)))).collect();
                 wire.answer_text(&call.id, &Value::Object(all).to_string());
             }
+            "process" => wire.answer_text(&call.id, &process().to_string()),
             _ => unknown(call, wire),
         }
+    }
+}
+
+/// How this process began.
+fn process() -> Value {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = |key: &str| {
+        let found = status.lines().find_map(|line| line.strip_prefix(key));
+        found.map(|rest| rest.trim().to_owned())
+    };
+    let mut descriptors: Vec<i32> = fs::read_dir("/proc/self/fd")
+        .map(|found| found.flatten().filter_map(|one| one.file_name().to_str()?.parse().ok()).collect())
+        .unwrap_or_default();
+    descriptors.sort_unstable();
+    // The last one was this listing.
+    descriptors.pop();
+    let leads = nix::unistd::getpgrp() == nix::unistd::getpid();
+    json!({"ignored": line("SigIgn:"), "blocked": line("SigBlk:"), "descriptors": descriptors, "leads_group": leads})
+}
+
+/// Has a tool list without end.
+pub struct PagesEndlessly;
+
+impl Temper for PagesEndlessly {
+    fn name(&self) -> &'static str {
+        "hostile-pages-endlessly"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        vec![ok_tool()]
+    }
+
+    fn next_page(&mut self) -> Option<String> {
+        static PAGE: AtomicU64 = AtomicU64::new(0);
+        Some(format!("page {}", PAGE.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        unknown(call, wire);
     }
 }
 

@@ -20,6 +20,11 @@ pub trait Temper {
     /// Handles a call, answering it or not.
     fn call(&mut self, call: &Call, wire: &mut Wire);
 
+    /// Where the rest of its tool list is.
+    fn next_page(&mut self) -> Option<String> {
+        None
+    }
+
     /// What it does right after a message was answered.
     fn after(&mut self, _method: &str, _wire: &mut Wire) {}
 }
@@ -124,6 +129,12 @@ impl Wire {
         let _ = output.write_all(bytes).and_then(|()| output.flush());
     }
 
+    /// Writes bytes as they are, and says whether somebody is there to read them.
+    pub fn try_raw(&mut self, bytes: &[u8]) -> bool {
+        let mut output = io::stdout().lock();
+        output.write_all(bytes).and_then(|()| output.flush()).is_ok()
+    }
+
     /// Answers a request.
     pub fn answer(&mut self, id: &Value, result: Value) {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
@@ -197,7 +208,13 @@ fn respond(wire: &mut Wire, temper: &mut impl Temper, method: &str, id: &Value, 
             );
         }
         "ping" => wire.answer(id, json!({})),
-        "tools/list" => wire.answer(id, json!({"tools": temper.tools()})),
+        "tools/list" => {
+            let mut page = json!({"tools": temper.tools()});
+            if let Some(next) = temper.next_page() {
+                page["nextCursor"] = json!(next);
+            }
+            wire.answer(id, page);
+        }
         "tools/call" => {
             let tool = params["name"].as_str().unwrap_or_default().to_owned();
             let call = Call { id: id.clone(), tool, arguments: params["arguments"].clone() };

@@ -115,6 +115,46 @@ impl Temper for IdConfusion {
     }
 }
 
+/// Answers with what nobody can read.
+pub struct Unreadable;
+
+impl Temper for Unreadable {
+    fn name(&self) -> &'static str {
+        "hostile-unreadable"
+    }
+
+    fn tools(&self) -> Vec<Value> {
+        let how = json!({"type": "string", "description": "both, neither, utf8, nul, version or no-id."});
+        let description = "Answers with what nobody can read.";
+        vec![
+            ok_tool(),
+            tool("garble", description, json!({"how": how})),
+            tool("wait", "Never answers.", json!({})),
+        ]
+    }
+
+    fn call(&mut self, call: &Call, wire: &mut Wire) {
+        let id = &call.id;
+        let text = match (call.tool.as_str(), call.arguments["how"].as_str().unwrap_or_default()) {
+            ("wait", _) => return,
+            ("garble", "both") => {
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}},"error":{{"code":1,"message":"m"}}}}"#)
+            }
+            ("garble", "neither") => format!(r#"{{"jsonrpc":"2.0","id":{id}}}"#),
+            ("garble", "version") => format!(r#"{{"jsonrpc":"1.0","id":{id},"result":{{}}}}"#),
+            ("garble", "nul") => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"x\":\"\0\"}}}}"),
+            ("garble", "no-id") => "{\"jsonrpc\":\"2.0\",\"result\":{\"x\":\"\0\"}}".to_owned(),
+            ("garble", _) => {
+                wire.raw(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":""#).as_bytes());
+                wire.raw(b"\xff\xfe\"}}\n");
+                return;
+            }
+            _ => return unknown(call, wire),
+        };
+        wire.raw(format!("{text}\n").as_bytes());
+    }
+}
+
 /// Announces changes of its tool list that never happened.
 pub struct Storm;
 

@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -89,6 +89,8 @@ struct State {
     streams: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
     /// How long a stream takes to open.
     opens_after: Mutex<Duration>,
+    /// Whether it opens sessions.
+    has_sessions: AtomicBool,
 }
 
 /// A server inside the test. It ends with the test's runtime.
@@ -126,6 +128,7 @@ impl Upstream {
             fetched: AtomicUsize::new(0),
             streams: Mutex::default(),
             opens_after: Mutex::default(),
+            has_sessions: AtomicBool::new(false),
         });
         tokio::spawn(serve(listener, state.clone()));
         Self { url, state }
@@ -172,6 +175,11 @@ impl Upstream {
         let mut streams = lock(&self.state.streams);
         streams.retain(|stream| !stream.is_closed());
         !streams.is_empty()
+    }
+
+    /// Opens a session with every handshake from now on.
+    pub fn opens_sessions(&self) {
+        self.state.has_sessions.store(true, Ordering::Relaxed);
     }
 
     /// Takes so long to open a stream from now on.
@@ -234,7 +242,14 @@ async fn respond(state: &State, request: Request<Incoming>) -> Response<Body> {
                 opening(state).await;
             }
             match &head.id {
-                Some(id) => answer(state, &head.method, id),
+                Some(id) => {
+                    let mut response = answer(state, &head.method, id);
+                    if head.method == "initialize" && state.has_sessions.load(Ordering::Relaxed) {
+                        let session = header::HeaderValue::from_static("a-session");
+                        response.headers_mut().insert("mcp-session-id", session);
+                    }
+                    response
+                }
                 None => plain(StatusCode::ACCEPTED),
             }
         }

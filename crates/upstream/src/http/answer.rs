@@ -3,9 +3,11 @@
 use super::head::{AnswerHead, Kind};
 use super::inbound::Inbound;
 use super::peer::HttpPeer;
+use crate::duplex::note_unsolicited;
 use crate::error::{Sent, UpstreamError};
 use crate::link::CallLink;
 use crate::peer::{Outbound, PeerAnswer, Reading};
+use crate::unreadable::is_answer;
 use bytes::{Bytes, BytesMut};
 use std::pin::pin;
 use std::sync::Arc;
@@ -103,9 +105,14 @@ impl Reader {
         loop {
             match self.decoder.next_event() {
                 Ok(Some(event)) => {
-                    // Anything but a message is priming or a server's own kind of event.
-                    if let Ok(message) = Message::parse(&event.data) {
-                        return Ok(Some(message));
+                    match Message::parse(&event.data) {
+                        Ok(message) => return Ok(Some(message)),
+                        Err(unreadable) if is_answer(&event.data, &unreadable) => {
+                            let what = crate::process::preview(unreadable.error.message.as_bytes(), 200);
+                            return Err(UpstreamError::BadAnswer { server: self.server.to_string(), what });
+                        }
+                        // Anything else is priming or a server's own kind of event.
+                        Err(_) => {}
                     }
                 }
                 Ok(None) => match self.chunk().await? {
@@ -194,11 +201,11 @@ impl Reader {
                         let _ = tokio::time::timeout(Duration::from_millis(5), self.chunk()).await;
                         return Ok(Received::Answer(PeerAnswer::Whole(response.outcome)));
                     }
-                    Message::Response(_) => {}
+                    Message::Response(_) => note_unsolicited(&self.server, &peer.unsolicited),
                     Message::Notification(notification) => {
                         peer.noticed(notification, Some((outbound.id, link)))
                     }
-                    Message::Request(request) => peer.asked(request, questions.clone()),
+                    Message::Request(request) => peer.asked(request, questions.clone())?,
                 }
             }
             let Some(last_id) =

@@ -6,6 +6,7 @@ use ::http::header::AUTHORIZATION;
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
 use std::sync::Arc;
+use toolbooth_core::secret::KnownSecrets;
 use toolbooth_core::server::OutboundAuth;
 
 /// What is shown to a server.
@@ -58,6 +59,14 @@ impl Credential {
                 value.set_sensitive(true);
                 Some((AUTHORIZATION, value))
             }
+        }
+    }
+
+    /// What a server must not repeat of it, beyond what its configuration says.
+    pub(crate) fn secrets(&self) -> KnownSecrets {
+        match self {
+            Self::None | Self::Fixed(..) => KnownSecrets::default(),
+            Self::OAuth(authorizer) => authorizer.secrets(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::answer::Reader;
 use super::peer::HttpPeer;
+use crate::duplex::note_unsolicited;
 use crate::listening::Returns;
 use crate::peer::Notice;
 use std::sync::atomic::Ordering;
@@ -34,8 +35,12 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
                 let Some(peer) = weak.upgrade() else { return };
                 match message {
                     Message::Notification(notification) => peer.noticed(notification, None),
-                    Message::Request(request) => peer.asked(request, peer.only_askable()),
-                    Message::Response(_) => {}
+                    Message::Request(request) => {
+                        if peer.asked(request, peer.only_askable()).is_err() {
+                            return;
+                        }
+                    }
+                    Message::Response(_) => note_unsolicited(&peer.parts.server, &peer.unsolicited),
                 }
             }
             last_id = reader.last_id().map(str::to_owned).or(last_id);

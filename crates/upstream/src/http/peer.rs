@@ -14,26 +14,30 @@ use crate::listening::Listening;
 use crate::oauth::Next;
 use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
 use crate::process::preview;
+use crate::server_requests::ServerRequests;
 use ::http::header::{ACCEPT, CONTENT_TYPE, HOST};
 use ::http::{HeaderName, HeaderValue, Method, StatusCode};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use toolbooth_core::json::{ObjectWriter, RawJson};
-use toolbooth_wire::codes::METHOD_NOT_FOUND;
 use toolbooth_wire::envelope::{write_error, write_notification, write_result};
 use toolbooth_wire::mirror;
-use toolbooth_wire::{Era, Notification, Revision, RpcError};
+use toolbooth_wire::{Era, Notification, Revision};
 
 /// How often a refused request is repeated after new authorisation.
 const AUTH_ROUNDS: usize = 3;
 /// Where a broken stream is taken up again.
 static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// How many messages without an answer are under way at once.
+const MAX_POSTS: usize = 8;
+/// How long one of them may take.
+const POST_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a call that may lead to questions waits for the stream they may come on.
 const STREAM_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -85,6 +89,13 @@ pub struct HttpPeer {
     pub(super) own_stream: Listening,
     /// The calls under way whose clients may be asked something.
     askable: Mutex<Vec<(u64, CallLink)>>,
+    requests: ServerRequests,
+    /// Messages without an answer that are under way: each takes a connection.
+    posts: Semaphore,
+    /// Answers that nobody waited for.
+    pub(super) unsolicited: AtomicU64,
+    /// Why the gateway has given the server up.
+    lost: OnceLock<String>,
 }
 
 /// A call whose client may be asked, for as long as it is under way.
@@ -113,6 +124,10 @@ impl HttpPeer {
             host,
             own_stream: Listening::default(),
             askable: Mutex::default(),
+            requests: ServerRequests::default(),
+            posts: Semaphore::new(MAX_POSTS),
+            unsolicited: AtomicU64::new(0),
+            lost: OnceLock::new(),
         })
     }
 
@@ -224,8 +239,20 @@ impl HttpPeer {
         self.send(Method::GET, heading, None).await
     }
 
-    /// Sends a message that has no answer.
+    /// Sends a message that has no answer: a few at a time, and none for long.
     pub(super) async fn post_message(&self, body: Bytes) -> Result<(), UpstreamError> {
+        let posted = tokio::time::timeout(POST_PATIENCE, async {
+            let Ok(_place) = self.posts.acquire().await else {
+                let reason = self.lost.get().cloned().unwrap_or_default();
+                return Err(UpstreamError::Lost { server: self.name(), reason, sent: Sent::No });
+            };
+            self.post_now(body).await
+        });
+        let overdue = || UpstreamError::Timeout { server: self.name(), after: POST_PATIENCE };
+        posted.await.unwrap_or_else(|_| Err(overdue()))
+    }
+
+    async fn post_now(&self, body: Bytes) -> Result<(), UpstreamError> {
         let heading = self.post_heading(None, &self.agreed.load());
         let (head, answer) = self.send(Method::POST, heading, Some(&body)).await?;
         let reader = Reader::new(&head, answer, self.parts.body_limit, self.parts.server.clone());
@@ -281,8 +308,14 @@ impl HttpPeer {
         Askable { peer: self, id }
     }
 
-    /// Answers a legacy server's question: the call's client where there is one, else by policy.
-    pub(super) fn asked(self: &Arc<Self>, request: toolbooth_wire::Request, link: Option<CallLink>) {
+    /// Answers a legacy server's question: the call's client where there is one, else by policy. A server that
+    /// asks without end is given up.
+    pub(super) fn asked(
+        self: &Arc<Self>,
+        request: toolbooth_wire::Request,
+        link: Option<CallLink>,
+    ) -> Result<(), UpstreamError> {
+        let admitted = self.requests.admit(&request).map_err(|flood| self.flooded(&flood.to_string()))?;
         let peer = self.clone();
         // Put before anything else is read, so that questions keep their order.
         let answer = match (request.method.as_str(), link, &self.parts.roots) {
@@ -291,9 +324,7 @@ impl HttpPeer {
                 Answering::Asked(link.question_of(&self.parts.server, &request.method, request.params))
             }
             ("roots/list", None, Some(roots)) => Answering::Ready(Ok(roots.clone())),
-            (method, _, _) => {
-                Answering::Ready(Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))))
-            }
+            (method, _, _) => Answering::unknown(method),
         };
         tokio::spawn(async move {
             let answer = answer.settle().await;
@@ -304,7 +335,22 @@ impl HttpPeer {
             if let Err(error) = peer.post_message(body).await {
                 tracing::debug!(server.name = %peer.parts.server, "an answer to a question could not be delivered: {error}");
             }
+            drop(admitted);
         });
+        Ok(())
+    }
+
+    /// Gives the server up. Calls that are answered without a stream end as they would have.
+    fn flooded(&self, reason: &str) -> UpstreamError {
+        if self.lost.set(reason.to_owned()).is_ok() {
+            tracing::warn!(server.name = %self.parts.server, "server `{}` is disconnected: {reason}", self.parts.server);
+            // Nothing more is sent on its behalf, answers that wait included.
+            self.posts.close();
+            if !self.closed.swap(true, Ordering::Relaxed) {
+                Notice::Flooded(reason.to_owned()).pass_on(&self.parts.notices);
+            }
+        }
+        UpstreamError::Flooded { server: self.name(), reason: reason.to_owned() }
     }
 
     async fn ask(
@@ -312,6 +358,9 @@ impl HttpPeer {
         outbound: &Outbound,
         link: &CallLink,
     ) -> Result<PeerAnswer, UpstreamError> {
+        if let Some(reason) = self.lost.get() {
+            return Err(UpstreamError::Lost { server: self.name(), reason: reason.clone(), sent: Sent::No });
+        }
         let agreed = self.agreed.load_full();
         let _askable = match outbound.asking {
             Asking::Allowed => Some(Box::pin(self.expect_questions(outbound.id, link)).await),
@@ -429,6 +478,14 @@ impl Peer for Arc<HttpPeer> {
             self.own_stream.begin();
             tokio::spawn(super::notices::follow(Arc::downgrade(self)));
         }
+    }
+
+    fn has_session(&self) -> bool {
+        self.agreed.load().session.is_some()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
     }
 
     async fn listening(&self) {

@@ -1,7 +1,7 @@
 //! The server's stream, event by event. An event over the limit is passed over, not the end of the stream.
 
-use crate::duplex::answered_id;
 use crate::http::PooledConnection;
+use crate::unreadable::answered_id;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;

@@ -3,7 +3,7 @@
 mod events;
 mod posts;
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG};
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken};
 use crate::error::{Sent, UpstreamError};
 use crate::http::{Client, Credential, Failure, Origin};
 use crate::peer::Notice;
@@ -88,13 +88,16 @@ async fn read(peer: &Weak<DuplexPeer>, events: &mut Events, limit: usize) -> Str
             Err(reason) => return reason,
         };
         let Some(peer) = peer.upgrade() else { return "nobody listens any more".into() };
-        match item {
+        let taken = match item {
             Item::Event(event) if event.kind.as_deref().is_none_or(|kind| kind == "message") => {
-                peer.receive(&event.data);
+                peer.receive(&event.data)
             }
             // Keep-alives under a name of their own, and a second endpoint, which means nothing.
-            Item::Event(_) => {}
+            Item::Event(_) => Taken::No,
             Item::TooLong(id) => peer.oversized(id, limit),
+        };
+        if taken == Taken::Last {
+            return "the gateway ended the connection".into();
         }
     }
 }

@@ -16,10 +16,10 @@ use super::scopes::Scopes;
 use super::token::{self, Grant};
 use super::{Browser, ClientIdentity, Http, TokenVault};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
-use toolbooth_core::secret::SecretText;
+use toolbooth_core::secret::{KnownSecrets, SecretText};
 use toolbooth_core::server::OAuthEntry;
 use tracing::{debug, info, warn};
 
@@ -79,6 +79,8 @@ struct Turns {
 struct Login {
     trail: Trail,
     tokens: Tokens,
+    /// The tokens, as they are masked in what the server says.
+    secrets: OnceLock<KnownSecrets>,
 }
 
 /// What only the one who authorizes looks at.
@@ -170,6 +172,13 @@ impl Authorizer {
                 None
             }
         }
+    }
+
+    /// The tokens of now, which the server must not repeat.
+    pub(crate) fn secrets(&self) -> KnownSecrets {
+        let Some(login) = self.login() else { return KnownSecrets::default() };
+        let known = || KnownSecrets::new(std::iter::once(&login.tokens.access).chain(&login.tokens.refresh));
+        login.secrets.get_or_init(known).clone()
     }
 
     /// Answers a refusal: 401, or 403 with `insufficient_scope`. Several `WWW-Authenticate` headers are joined
@@ -400,7 +409,7 @@ impl Authorizer {
         }
         records.keep_tokens(&trail.issuer, &trail.resource, &tokens).await;
         records.keep_trail(&self.server, &trail).await;
-        let login = Arc::new(Login { trail, tokens });
+        let login = Arc::new(Login { trail, tokens, secrets: OnceLock::new() });
         self.at_desk(|desk| desk.login = Some(login.clone()));
         login
     }
@@ -411,7 +420,7 @@ impl Authorizer {
         let stored = match records.trail(&self.server).await {
             Some(trail) if self.is_mine(&trail) => {
                 let tokens = records.tokens(&trail.issuer, &trail.resource).await;
-                tokens.map(|tokens| Arc::new(Login { trail, tokens }))
+                tokens.map(|tokens| Arc::new(Login { trail, tokens, secrets: OnceLock::new() }))
             }
             _ => None,
         };

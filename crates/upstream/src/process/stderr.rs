@@ -2,11 +2,13 @@
 
 use super::preview::preview;
 use memchr::memchr;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
+use toolbooth_core::secret::KnownSecrets;
 
 /// How many lines are kept.
 const LINES: usize = 200;
@@ -29,12 +31,31 @@ const LOGGED_EVERY: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Default)]
 pub struct StderrTail {
     ring: Arc<Mutex<Ring>>,
+    /// What is kept and logged without these.
+    secrets: KnownSecrets,
 }
 
 impl StderrTail {
     /// An empty tail.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty tail that keeps and logs nothing of these secrets.
+    pub fn without(secrets: KnownSecrets) -> Self {
+        Self { secrets, ..Self::default() }
+    }
+
+    /// The beginning of a text of the server's, fit to be shown.
+    pub fn shown(&self, text: &[u8], max_chars: usize) -> String {
+        // A secret may begin inside what is shown and end after it.
+        let looked_at = text.len().min(max_chars * 4 + self.secrets.longest_bytes());
+        preview(&self.secrets.mask_bytes(&text[..looked_at]), max_chars)
+    }
+
+    /// Keeps a line of the gateway's own.
+    pub(crate) fn note(&self, line: &str) {
+        self.ring().push(line.as_bytes());
     }
 
     /// The lines kept, oldest first, each escaped and cut.
@@ -49,9 +70,10 @@ impl StderrTail {
         if line.trim_ascii().is_empty() {
             return;
         }
+        let shown = format!("{ON_STDOUT}{}", self.shown(line, STRAY_CHARS));
         let mut ring = self.ring();
         ring.strays += 1;
-        ring.push(format!("{ON_STDOUT}{}", preview(line, STRAY_CHARS)).as_bytes());
+        ring.push(shown.as_bytes());
     }
 
     /// How many lines stood where only messages may stand.
@@ -76,7 +98,7 @@ impl StderrTail {
     /// Drains `stderr` to its end. It never waits for anybody but the server.
     pub async fn drain<R: AsyncRead + Unpin>(&self, server: &str, mut stderr: R) {
         let mut chunk = vec![0; QUIET_READ_BYTES];
-        let mut line = Line::default();
+        let mut line = Line { kept: Vec::new(), room: LINE_BYTES + 1 + self.secrets.longest_bytes() };
         let mut log = Log::new();
         while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
             self.take(&chunk[..count], &mut line, &mut |text| log.line(server, text));
@@ -89,8 +111,9 @@ impl StderrTail {
             }
         }
         if !line.kept.is_empty() {
-            self.ring().push(&line.kept);
-            log.line(server, &line.kept);
+            let kept = self.kept(&line.kept);
+            self.ring().push(&kept);
+            log.line(server, &kept);
         }
         log.close(server);
     }
@@ -100,13 +123,24 @@ impl StderrTail {
         let mut rest = chunk;
         while let Some(end) = memchr(b'\n', rest) {
             line.push(&rest[..end]);
-            let whole = line.kept.strip_suffix(b"\r").unwrap_or(&line.kept);
-            ring.push(whole);
-            log(whole);
+            let whole = self.kept(line.kept.strip_suffix(b"\r").unwrap_or(&line.kept));
+            ring.push(&whole);
+            log(&whole);
             line.kept.clear();
             rest = &rest[end + 1..];
         }
         line.push(rest);
+    }
+
+    /// What is kept of a line: no secrets, and not more than is shown but for one byte, so that the cut shows.
+    fn kept<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.secrets.mask_bytes(line) {
+            Cow::Borrowed(line) => Cow::Borrowed(&line[..line.len().min(LINE_BYTES + 1)]),
+            Cow::Owned(mut line) => {
+                line.truncate(LINE_BYTES + 1);
+                Cow::Owned(line)
+            }
+        }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -138,15 +172,15 @@ impl Ring {
 }
 
 /// A line that is still coming in.
-#[derive(Default)]
 struct Line {
     kept: Vec<u8>,
+    /// How much is looked at: a secret may begin in what is kept and end after it.
+    room: usize,
 }
 
 impl Line {
     fn push(&mut self, part: &[u8]) {
-        // One byte more than is shown, so that the cut shows.
-        let room = (LINE_BYTES + 1).saturating_sub(self.kept.len());
+        let room = self.room.saturating_sub(self.kept.len());
         self.kept.extend_from_slice(&part[..part.len().min(room)]);
     }
 }
@@ -222,6 +256,17 @@ mod tests {
         assert_eq!((lines[0].chars().count(), lines[0].ends_with("x…")), (4096, true));
         assert_eq!(lines[1], r"\x1b[31mred\x1b[0m");
         assert!(lines[2].len() <= 4100 && lines[2].ends_with(r"\x00…"));
+    }
+
+    #[tokio::test]
+    async fn a_secret_is_neither_kept_nor_cut_in_half() {
+        let tail = StderrTail::without(KnownSecrets::new(["correct-horse-battery"]));
+        let text = format!("key correct-horse-battery\n{}correct-horse-battery\n", "x".repeat(4090));
+        tail.drain("mail", text.as_bytes()).await;
+        tail.note_stray(format!("{}correct-horse-battery", "y".repeat(95)).as_bytes());
+        let lines = tail.lines();
+        assert_eq!(lines[0], "key [redacted]");
+        assert!(lines.iter().all(|line| !line.contains("cor")), "{lines:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod dial;
 
-use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG};
+use crate::duplex::{DuplexPeer, OUTGOING_BACKLOG, Taken};
 use crate::error::UpstreamError;
 use crate::http::{Credential, Origin, OriginError};
 use crate::peer::Notice;
@@ -149,7 +149,9 @@ impl Channel {
             match message {
                 // Binary frames are not foreseen, but what they hold is either a message or not.
                 Message::Text(_) | Message::Binary(_) => {
-                    peer.receive(&message.into_data());
+                    if peer.receive(&message.into_data()) == Taken::Last {
+                        return Ended::Lost("the gateway ended the connection".into());
+                    }
                 }
                 Message::Close(frame) => {
                     let code = frame.map_or(CloseCode::Status, |frame| frame.code);

@@ -110,6 +110,19 @@ pub async fn think(
             (Some("tools/call"), Some("long")) => {
                 vec![say(json!({"content": [{"type": "text", "text": "x".repeat(100_000)}]}))]
             }
+            (Some("tools/call"), Some("flood")) => {
+                // Beside the reading of answers, or the channel would be full before anybody calls it a flood.
+                let acts = acts.clone();
+                tokio::spawn(async move {
+                    for number in 0..5000 {
+                        let ping = json!({"jsonrpc": "2.0", "id": format!("p{number}"), "method": "ping"});
+                        if acts.send(Act::Say(ping)).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+                vec![]
+            }
             (Some("tools/call"), Some("ask")) => {
                 asking = Some(id);
                 let question =

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use toolbooth_core::caller::ClientFacts;
 use toolbooth_core::json::RawJson;
-use toolbooth_core::secret::SecretText;
+use toolbooth_core::secret::{KnownSecrets, SecretText};
 use toolbooth_core::server::{OutboundAuth, Remote, ServerEntry, Transport};
 use toolbooth_upstream::connection::{Ask, Progress};
 use toolbooth_upstream::error::Sent;
@@ -84,6 +84,7 @@ impl<'a> Dial<'a> {
             entry: &entry,
             hint: None,
             capabilities: RawJson::trusted(self.capabilities),
+            secrets: &KnownSecrets::default(),
             stderr: &StderrTail::new(),
             credential: self.credential,
             notices,
@@ -413,4 +414,24 @@ async fn a_peer_that_answers_no_pings_is_lost_and_one_that_does_is_not() {
 #[test]
 fn handshakes_are_never_written_to_a_log() {
     assert!(log::STATIC_MAX_LEVEL <= log::LevelFilter::Debug, "the WebSocket library traces whole requests");
+}
+
+// H4: a server that asks without end is cut off, over every transport that carries its requests.
+#[tokio::test]
+async fn a_server_that_asks_without_end_is_cut_off() {
+    for over in [Over::Sse, Over::WebSocket] {
+        let mut world = world(over, "{}").await;
+        let error = world.outcome("flood").await.expect_err("cut off");
+        assert!(matches!(error, UpstreamError::Flooded { .. }), "{over:?}: {error}");
+        let notice = loop {
+            match timeout(SOON, world.notices.recv()).await.unwrap().unwrap() {
+                Notice::Flooded(reason) => break reason,
+                Notice::Closed(reason) => panic!("{over:?}: {reason}"),
+                _ => {}
+            }
+        };
+        assert!(notice.contains("requests"), "{over:?}: {notice}");
+        let after = world.outcome("echo").await.expect_err("the connection is gone");
+        assert!(matches!(after, UpstreamError::Lost { sent: Sent::No, .. }), "{over:?}: {after}");
+    }
 }

@@ -131,6 +131,7 @@ async fn serve(
     let presence = Presence {
         url: format!("http://{address}"),
         pid: std::process::id(),
+        started: presence::start_of(std::process::id()),
         socket: presence::socket_path(&settings.data_dir),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         named: gateway::named(&sources),

@@ -6,6 +6,7 @@
 use super::super::exit::{Exit, Report};
 use super::{Arguments, CONTROL_FD, KILL, REPORT_FD, TERMINATE, claim, close_strays, tell, tree};
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::{set_child_subreaper, set_name};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
@@ -35,6 +36,7 @@ const LOOKS_PER_SWEEP: usize = 50;
 /// Starts the server and stays until nothing is left of its tree.
 pub(super) fn watch(arguments: Arguments) -> io::Result<ExitCode> {
     close_strays()?;
+    default_signals();
     let control = claim(CONTROL_FD, File::options().read(true))?;
     let report = claim(REPORT_FD, File::options().write(true))?;
     set_child_subreaper(true)?;
@@ -54,6 +56,20 @@ pub(super) fn watch(arguments: Arguments) -> io::Result<ExitCode> {
     tell(&report, Report::Running(server.as_raw().unsigned_abs()));
     let watch = Watch { control: Some(control), report, signals, server, exit: None, phase: Phase::Running };
     Ok(ExitCode::from(watch.run().shell_status()))
+}
+
+/// Takes back what the gateway's own parent may have said about signals: what is ignored stays so through `exec`, and a
+/// server that ignores what nobody told it to ignore cannot be asked to leave. An ignored SIGCHLD would also take away
+/// this process's news of its children.
+#[allow(unsafe_code)]
+fn default_signals() {
+    for number in 1..=libc::SIGRTMAX() {
+        // The runtime ignores it for this process, and `Command` gives it back to the server.
+        if number != libc::SIGPIPE {
+            // SAFETY: sets no handler, and no thread exists that could be in one. Numbers that cannot be set are refused.
+            unsafe { libc::signal(number, libc::SIG_DFL) };
+        }
+    }
 }
 
 fn listen() -> io::Result<SignalFd> {
