@@ -81,6 +81,8 @@ pub enum IdentifiedBy {
     Token(Arc<str>),
     /// A signed token of an identity provider.
     SignedToken,
+    /// Any credential of the user: for questions about a user that are not about one call. It is never kept.
+    Any,
 }
 
 impl fmt::Display for IdentifiedBy {
@@ -89,6 +91,7 @@ impl fmt::Display for IdentifiedBy {
             Self::Name => f.write_str("name"),
             Self::Token(id) => write!(f, "token:{id}"),
             Self::SignedToken => f.write_str("signed_token"),
+            Self::Any => f.write_str("any"),
         }
     }
 }

@@ -348,7 +348,10 @@ fn a_rule_about_a_tool_holds_for_what_it_serves() {
         rule("mcp.fs.*", effect).judge(&draft(permitted, Situation::default()).unwrap())
     };
     assert!(matches!(verdict(RuleEffect::Deny), Verdict::Refuse { .. }));
-    assert!(matches!(verdict(RuleEffect::Ask), Verdict::Ask { .. }));
+    assert!(matches!(verdict(RuleEffect::Plan), Verdict::Queue { .. }));
+    // The tool that serves it asks itself, whoever calls it.
+    assert_eq!(verdict(RuleEffect::Ask), Verdict::Run);
+    assert_eq!(verdict(RuleEffect::AskApprover), Verdict::Run);
     assert_eq!(verdict(RuleEffect::Allow), Verdict::Run);
     // Hidden behind it, the provider counts no more; the model still does.
     let hiding = Caller { veil: Some(rule("mcp.fs.*", RuleEffect::Hide)), ..me.clone() };

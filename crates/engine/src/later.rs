@@ -77,7 +77,8 @@ impl Engine {
             progress: Progress::Unwanted,
             rounds: Rounds::Driven,
             reading: Reading::Whole,
-            patience: None,
+            // Whoever must be asked on the way is asked as for any call; nobody waits here meanwhile.
+            patience: Some(Duration::ZERO),
         };
         let answer = self.walk_unattended(request, &mut run).await;
         run.close(answer).await

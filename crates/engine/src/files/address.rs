@@ -4,12 +4,14 @@ use super::Files;
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use crate::keys::sealing_key;
+use crate::roster::{Absentee, Rights};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use toolbooth_core::call::inject::{
     Claims, Expected, KeyError, SignedUrl, TokenFault, TokenKey, TokenKeys, Uses,
 };
+use toolbooth_core::caller::IdentifiedBy;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_core::file::FileRow;
 use toolbooth_core::names::ServerName;
@@ -187,8 +189,14 @@ impl Engine {
     ) -> Result<FileRow, TokenRefusal> {
         let Granted { file, server } = self.files().by_token(id, token, look).await?;
         let Some(roster) = self.roster() else { return Ok(file) };
-        let owner = roster.caller(&file.user, None, file.session.as_deref()).await;
-        let owner = owner.ok_or(TokenRefusal::Invalid)?;
+        let owner = Absentee {
+            user: &file.user,
+            persona: None,
+            session: file.session.as_deref(),
+            level: None,
+            identified_by: Some(&IdentifiedBy::Any),
+        };
+        let Rights::Known(owner) = roster.rights(owner).await else { return Err(TokenRefusal::Invalid) };
         let catalog = self.catalog();
         let entry = catalog.servers().iter().find(|(name, _)| name.as_str() == server);
         let is_admitted =

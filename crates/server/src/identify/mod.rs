@@ -22,6 +22,7 @@ pub use proxy::Proxy;
 pub use refusal::Unidentified;
 pub use service::GroupService;
 pub use token::TokenBook;
+use token::Which;
 
 use absent::Acquaintances;
 use arc_swap::{ArcSwap, Guard};
@@ -223,7 +224,7 @@ impl Identity {
         let operator = *user == *self.operator;
         let named = || Claimed { user: user.to_owned(), ..Claimed::default() };
         // Only the machine itself vouches for the operator's name where callers show tokens.
-        let by_name = matches!(who.identified_by, None | Some(IdentifiedBy::Name));
+        let by_name = matches!(who.identified_by, None | Some(IdentifiedBy::Name | IdentifiedBy::Any));
         let claimed = match &*self.mode.load_full() {
             Mode::Local if operator => {
                 let owner = self.directory.load().grant_owner(&self.owner, who.persona, who.level)?;
@@ -231,16 +232,20 @@ impl Identity {
             }
             Mode::Local => None,
             Mode::Header(_) => by_name.then(named),
-            Mode::Token => match who.identified_by {
-                Some(IdentifiedBy::Token(id)) => token::standing_of(user, Some(id), tokens, clock::now()),
-                Some(IdentifiedBy::SignedToken) => None,
-                Some(IdentifiedBy::Name) => operator.then(named),
-                None => token::standing_of(user, None, tokens, clock::now()).or_else(|| operator.then(named)),
-            },
+            Mode::Token => {
+                let standing = |which| token::standing_of(user, which, tokens, clock::now());
+                match who.identified_by {
+                    Some(IdentifiedBy::Token(id)) => standing(Which::One(id)),
+                    Some(IdentifiedBy::SignedToken) => None,
+                    Some(IdentifiedBy::Name) => operator.then(named),
+                    Some(IdentifiedBy::Any) => standing(Which::Any).or_else(|| operator.then(named)),
+                    None => standing(Which::Common).or_else(|| operator.then(named)),
+                }
+            }
             Mode::Jwt(_) if operator && by_name => Some(named()),
             Mode::Jwt(jwt) => match who.identified_by {
                 Some(IdentifiedBy::Name | IdentifiedBy::Token(_)) => None,
-                Some(IdentifiedBy::SignedToken) | None => {
+                Some(IdentifiedBy::SignedToken | IdentifiedBy::Any) | None => {
                     let claimed = self.acquainted.claim(user, kept, jwt.issuer(), now);
                     if claimed.is_none() {
                         let why = format!("the rights of {user} are not known until they sign in again");

@@ -35,11 +35,21 @@ impl TokenBook for Engine {
     }
 }
 
-/// What the token of an earlier call says now; nothing, if it does not count any more. Of calls that did not note
-/// their token only what all live tokens of the user have in common is believed.
+/// Which of a user's tokens are asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Which<'a> {
+    /// The one with this id.
+    One(&'a str),
+    /// All that are live, for what they have in common: one of them was used, and it is not known which.
+    Common,
+    /// All that are live, together.
+    Any,
+}
+
+/// What these tokens of a user say now; nothing, if none of them counts any more.
 pub(super) fn standing_of(
     user: &str,
-    token: Option<&str>,
+    which: Which<'_>,
     tokens: &[TokenRecord],
     now: SystemTime,
 ) -> Option<Claimed> {
@@ -47,16 +57,24 @@ pub(super) fn standing_of(
     let mut live = tokens.iter().filter(|record| {
         record.user == user
             && record.standing(now_ms) == TokenStanding::Live
-            && token.is_none_or(|token| record.id == token)
+            && !matches!(which, Which::One(id) if record.id != id)
     });
     let first = live.next()?;
     let mut groups = first.groups.clone();
     let mut persona = first.persona.clone();
     for other in live {
-        groups.retain(|group| other.groups.contains(group));
-        persona = persona.or_else(|| other.persona.clone());
+        match which {
+            Which::Any => {
+                groups.extend(other.groups.iter().cloned());
+                persona = persona.filter(|_| other.persona.is_some());
+            }
+            Which::One(_) | Which::Common => {
+                groups.retain(|group| other.groups.contains(group));
+                persona = persona.or_else(|| other.persona.clone());
+            }
+        }
     }
-    let identified_by = IdentifiedBy::Token(token.unwrap_or(&first.id).into());
+    let identified_by = IdentifiedBy::Token(first.id.as_str().into());
     Some(Claimed { user: user.to_owned(), groups, persona, identified_by, ..Claimed::default() })
 }
 

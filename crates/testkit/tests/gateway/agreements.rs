@@ -4,7 +4,7 @@ use crate::door::{ACCEPT, JSON, open, post};
 use serde_json::{Value, json};
 use toolbooth_testkit::fixture::{Era, LEGACY, MODERN};
 use toolbooth_testkit::world::client::everything;
-use toolbooth_testkit::world::{Client, PATIENCE};
+use toolbooth_testkit::world::{Client, Gateway, PATIENCE};
 
 #[tokio::test]
 async fn batches_belong_to_one_revision() {
@@ -109,6 +109,32 @@ async fn request_states_serve_their_request_once() {
             again.answer
         );
     }
+}
+
+// M9
+#[tokio::test]
+async fn a_request_state_that_was_used_stays_used_over_a_restart() {
+    let (home, gateway) = open().await;
+    let ask = async |gateway: &Gateway, state: Option<&Value>| {
+        let mut params = json!({ "name": "srv_ask_name", "arguments": {} });
+        if let Some(state) = state {
+            params["requestState"] = state["requestState"].clone();
+            let key = state["inputRequests"].as_object().unwrap().keys().next().unwrap();
+            params["inputResponses"] = json!({ (key): { "action": "accept", "content": { "name": "Ann" } } });
+        }
+        let client = Client::of(Era::Modern, gateway.address).await;
+        client.start("tools/call", params).await.finish().await
+    };
+    let (used, unused) = (ask(&gateway, None).await, ask(&gateway, None).await);
+    let told = ask(&gateway, Some(used.result())).await;
+    assert!(told.text().contains("Ann"), "{}", told.answer);
+    gateway.kill().await;
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    let again = ask(&gateway, Some(used.result())).await;
+    assert_eq!((again.status, again.code()), (400, Some(-32602)), "used before: {}", again.answer);
+    let first = ask(&gateway, Some(unused.result())).await;
+    assert!(first.text().contains("Ann"), "one that was not used is still good: {}", first.answer);
 }
 
 /// What a legacy client is told when its revision is older than what a result holds.

@@ -13,7 +13,10 @@ fn pay() -> Value {
         "name": "pay",
         "description": "Pays somebody.",
         "requires_consent": true,
-        "providers": [{ "name": "mcp", "config": { "server": "led", "tool": "write_entry" } }]
+        "providers": [
+            { "name": "mcp", "priority": 0, "config": { "server": "led", "tool": "write_entry" } },
+            { "name": "openai", "priority": 10, "config": { "model": "none" } }
+        ]
     })
 }
 
@@ -285,7 +288,8 @@ async fn an_approved_call_of_a_signed_in_user_outlives_the_gateway() {
     let first = call(&as_ann(&ledger, json!({})), "known").await;
     // What a token said is believed no longer than the token lasts.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let short = json!({ "sub": "eve", "exp": now + 2 });
+    // It ended a while ago, and is taken for ten seconds more: clocks may differ by a minute.
+    let short = json!({ "sub": "eve", "exp": now - 50 });
     let second = call(&as_ann(&ledger, short), "unknown").await;
     ledger = ledger.survive().await;
     ledger.gateway.showing = bearer(&admin);
@@ -296,7 +300,7 @@ async fn an_approved_call_of_a_signed_in_user_outlives_the_gateway() {
     assert_eq!(over(&root, &first).await["state"], "done");
     assert_eq!(ledger.entries(), ["known by ann"]);
 
-    let until = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now + 3);
+    let until = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now + 11);
     poll(PATIENCE, || async { (std::time::SystemTime::now() > until).then_some(()) })
         .await
         .expect("time passes");
