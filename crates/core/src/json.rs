@@ -30,13 +30,6 @@ impl From<serde_json::Error> for JsonError {
 }
 
 impl RawJson {
-    /// Reads the first JSON value of a text; what follows it is not looked at.
-    pub fn first_of(text: impl Into<Bytes>) -> Result<Self, JsonError> {
-        let text = as_text(text.into())?;
-        let value = <&RawValue>::deserialize(&mut serde_json::Deserializer::from_str(&text))?;
-        Ok(Self::part_of(&text, value))
-    }
-
     /// Checks that `text` is one JSON value.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, JsonError> {
         let text = as_text(text.into())?;

@@ -35,7 +35,7 @@ pub struct CallRequest {
     pub progress: Progress,
     /// Who answers a server's questions: the client on another request, or the link during this one.
     pub rounds: Rounds,
-    /// Whether a long result may be passed on unread.
+    /// Whether a long result may stay in pieces.
     pub reading: Reading,
     /// How long the door waits for a person; as the terms say where it does not.
     pub patience: Option<Duration>,

@@ -78,7 +78,7 @@ pub struct Ask<'a> {
     pub meta: &'a [Member],
     /// Whether progress is wanted.
     pub progress: Progress,
-    /// Whether a long result may be passed on unread.
+    /// Whether a long result may stay in pieces.
     pub reading: Reading,
     /// Headers besides the protocol's own.
     pub headers: Vec<(HeaderName, HeaderValue)>,

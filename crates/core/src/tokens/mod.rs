@@ -273,7 +273,7 @@ impl Tokenizer {
         self.escaped = false;
     }
 
-    /// Reads one byte that belongs to no string, number or word; where to go on.
+    /// Reads what belongs to no string, number or word: one byte, or a run of space; where to go on.
     fn between(
         &mut self,
         piece: &[u8],
@@ -282,8 +282,11 @@ impl Tokenizer {
         each: &mut impl FnMut(Token<'_>) -> ControlFlow<()>,
     ) -> Result<usize, TokenError> {
         let byte = piece[at];
-        if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
-            return Ok(at + 1);
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        if is_space(&byte) {
+            // Indented texts have long runs of it.
+            let rest = &piece[at..];
+            return Ok(at + rest.iter().position(|byte| !is_space(byte)).unwrap_or(rest.len()));
         }
         match (state, byte) {
             (State::Colon, b':') => self.state = State::Value,

@@ -41,7 +41,7 @@ pub(crate) struct Manner {
     pub(crate) progress: Progress,
     /// Who answers a server's questions.
     pub(crate) rounds: Rounds,
-    /// Whether a long result may be passed on unread.
+    /// Whether a long result may stay in pieces.
     pub(crate) reading: Reading,
     /// What people agreed to for tools behind the called one.
     pub(crate) licences: Vec<Licence>,

@@ -37,7 +37,7 @@ pub struct Door {
     pub sessions: Sessions,
     /// The largest request taken.
     pub body_limit: usize,
-    /// Whether long results may be passed on unread.
+    /// Whether long results may stay in pieces.
     pub reading: Reading,
     /// How often a quiet stream says that it lives.
     pub keep_alive: Duration,

@@ -156,15 +156,15 @@ async fn a_long_result_that_trickles_is_cut_at_the_deadline() {
 /// Audit: the head of a long answer was read anew with each piece of it.
 #[tokio::test]
 async fn a_head_of_many_megabytes_costs_no_more_than_a_body() {
-    let relay = relay(Era::Modern, LEAN, json!({})).await;
+    let relay = relay(Era::Modern, LEAN, json!({ "timeout": 20 })).await;
     let client = Client::of(Era::Modern, relay.gateway.address).await;
     let text = format!(
         r#"{{"jsonrpc":"2.0",{}"id":{ID},"result":{{{},"resultType":"complete"}}}}"#,
-        " ".repeat(6 << 20),
+        " ".repeat(30 << 20),
         content(100)
     );
-    // Read anew with each piece this would be twenty gigabytes, most of a minute and more than the deadline.
-    relay.upstream.answer(Answer::Trickles { text, size: 1000, pause: Duration::ZERO });
+    // Read anew with each piece this is many gigabytes, and more than the deadline.
+    relay.upstream.answer(Answer::Trickles { text, size: 16 << 10, pause: Duration::ZERO });
     let told = client.call("srv_take", json!({})).await;
     assert_eq!(told.text().len(), 100);
 }
@@ -174,7 +174,7 @@ async fn a_head_of_many_megabytes_costs_no_more_than_a_body() {
 async fn a_long_result_is_written_for_its_client() {
     let relay = relay(Era::Modern, LEAN, json!({})).await;
     let result = format!(
-        r#"{{"resultType":"complete",{},"structuredContent":[1],"isError":true,"ttlMs":5}}"#,
+        r#"{{{},"resultType":"complete","structuredContent":[1],"isError":true,"ttlMs":5}}"#,
         content(100_000)
     );
     relay.upstream.answer(Answer::result(&result));
