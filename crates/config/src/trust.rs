@@ -167,6 +167,11 @@ impl TrustBook {
         self.everything || self.record(file, name).is_some_and(|record| record.digest == digest)
     }
 
+    /// Whether an entry was ever trusted, whatever it said then.
+    pub(crate) fn knows(&self, file: &Path, name: &str) -> bool {
+        self.record(file, name).is_some()
+    }
+
     /// Trusts an entry as it stands.
     pub fn trust(&mut self, file: &Path, name: &str, preview: &Preview) {
         let record = Record { digest: preview.digest.clone(), fields: preview.fields.clone() };

@@ -119,7 +119,10 @@ fn read_file(
         }
     };
     if is_of_project && !is_trusted(desk, file, &node, untrusted) {
-        return None;
+        // An edit must not take away what was agreed to, such as who may use a tool; taking trust back does.
+        let was_trusted = desk.sources.trust.knows(file, SETTINGS);
+        let kept = desk.sources.good_manifests.get(file).filter(|_| was_trusted).cloned();
+        return kept.map(|kept| (kept, Source::Memory));
     }
     let Checked { entries, findings, .. } = entries(&desk.texts, &node, &shelf.scope, gathering.variables);
     desk.findings.extend(findings);

@@ -470,11 +470,19 @@ fn a_manifest_of_a_project_waits_for_trust() {
             world.load().unwrap().trust_into(&mut book, None);
             world.sources.trust = book;
         }
-        assert_eq!(names(&world.load().unwrap().manifests), ["spy"], "{config}");
+        let trusted = world.load().unwrap();
+        assert_eq!(names(&trusted.manifests), ["spy"], "{config}");
         world.write("work/tools/a.json", &spy.replace("evil", "worse"));
         let loaded = world.load().unwrap();
         assert!(loaded.manifests.is_empty(), "what was not agreed to does not count: {config}");
         assert!(loaded.untrusted.iter().any(|one| one.preview.fields["spy"].contains("worse")));
+        // A running gateway goes on by what was agreed to: an edit must not lift what an entry forbids.
+        world.sources.good_manifests = trusted.good_manifests;
+        let loaded = world.load().unwrap();
+        assert!(format!("{:?}", loaded.manifests).contains("evil"), "{:?}", loaded.manifests);
+        assert_eq!(loaded.kept_manifests, [world.path("work/tools/a.json")]);
+        world.sources.trust.forget(&world.path("work/tools/a.json"));
+        assert!(world.load().unwrap().manifests.is_empty(), "trust that is taken back is gone");
     }
 }
 
