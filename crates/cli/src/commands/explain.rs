@@ -98,7 +98,7 @@ mod tests {
     use toolbooth_core::event::EventKind;
 
     /// The first words of codes.
-    const AREAS: [&str; 34] = [
+    const AREAS: [&str; 36] = [
         "approval",
         "auth",
         "blobs",
@@ -109,6 +109,7 @@ mod tests {
         "dead-letter",
         "events",
         "file",
+        "files",
         "gateway",
         "import",
         "lint",
@@ -116,6 +117,7 @@ mod tests {
         "llm",
         "manifest",
         "oauth",
+        "output",
         "persona",
         "plan",
         "prompt",

@@ -109,6 +109,8 @@ fn unbreakable(text: &str) -> Vec<String> {
     words
 }
 
+/// The code of output that did not get out.
+const OUTPUT_FAILED: &str = "output.failed";
 /// Whether something that was to be printed did not get out. One process has one standard output.
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
 
@@ -124,7 +126,7 @@ pub fn print(text: &str) {
 /// Notes that standard output could not be written.
 pub fn lost_output(error: &std::io::Error) {
     if error.kind() != ErrorKind::BrokenPipe && !OUTPUT_LOST.swap(true, Ordering::Relaxed) {
-        complain(&format!("error[output.failed]: standard output cannot be written: {}\n", error.kind()));
+        complain(&format!("error[{OUTPUT_FAILED}]: standard output cannot be written: {}\n", error.kind()));
     }
 }
 
