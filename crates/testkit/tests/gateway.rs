@@ -52,6 +52,8 @@ mod files;
 mod forgeries;
 #[path = "gateway/forwarding.rs"]
 mod forwarding;
+#[path = "gateway/framing.rs"]
+mod framing;
 #[path = "gateway/health.rs"]
 mod health;
 #[path = "gateway/hostile.rs"]
@@ -110,6 +112,8 @@ mod sampling;
 mod scene;
 #[path = "gateway/search.rs"]
 mod search;
+#[path = "gateway/shadowing.rs"]
+mod shadowing;
 #[path = "gateway/sign_in.rs"]
 mod sign_in;
 #[path = "gateway/spoofing.rs"]
@@ -118,12 +122,16 @@ mod spoofing;
 mod stats;
 #[path = "gateway/stdio.rs"]
 mod stdio;
+#[path = "gateway/strain.rs"]
+mod strain;
 #[path = "gateway/strangers.rs"]
 mod strangers;
 #[path = "gateway/strictness.rs"]
 mod strictness;
 #[path = "gateway/surface.rs"]
 mod surface;
+#[path = "gateway/targets.rs"]
+mod targets;
 #[path = "gateway/waiting.rs"]
 mod waiting;
 #[path = "gateway/yes.rs"]

@@ -1,0 +1,317 @@
+//! Strain: servers that send the gateway round in circles or all come back at once, and a machine that runs short of
+//! descriptors or memory. Whoever is served already is served on.
+
+use crate::scene::Scene;
+use serde_json::{Value, json};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::home::hostile;
+use toolbooth_testkit::world::upstream::Answer;
+use toolbooth_testkit::world::{Client, Gatehouse, Gateway, Home, PATIENCE, Upstream, eyes, poll};
+
+/// A server that gives every request the same answer, and how many requests there were.
+async fn always(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let (count, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(answer(&url)));
+    let counted = count.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (counted, answer) = (counted.clone(), answer.clone());
+            tokio::spawn(async move {
+                let mut read = vec![0; 65536];
+                while let Ok(1..) = stream.read(&mut read).await {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    if stream.write_all(answer.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (url, count)
+}
+
+/// F11: a redirect to itself, a challenge without end, a pause of eleven days.
+#[tokio::test]
+async fn a_server_that_sends_the_gateway_round_in_circles_is_given_up() {
+    let redirect = |url: &str| format!("HTTP/1.1 307 Again\r\nlocation: {url}\r\ncontent-length: 0\r\n\r\n");
+    let challenge =
+        |_: &str| "HTTP/1.1 401 No\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\n\r\n".to_owned();
+    let later = |_: &str| "HTTP/1.1 503 Later\r\nretry-after: 999999\r\ncontent-length: 0\r\n\r\n".to_owned();
+    let answers: [(&str, Box<dyn Fn(&str) -> String + Send + Sync>); 3] =
+        [("redirect", Box::new(redirect)), ("challenge", Box::new(challenge)), ("later", Box::new(later))];
+    for (name, answer) in answers {
+        let (url, count) = always(answer).await;
+        let scene = Scene::new(json!({ "url": url, "connect_timeout": 3 })).await;
+        let settled = poll(PATIENCE, || async {
+            let state = scene.gateway.server("bad").await["state"].clone();
+            (state == "error" || state == "needs_auth").then_some(())
+        });
+        assert!(settled.await.is_some(), "{name}: {}", scene.gateway.server("bad").await);
+        let first = count.load(Ordering::Relaxed);
+        assert!(first <= 12, "{name}: one try took {first} requests");
+        scene.good_is_brisk().await;
+        let told = scene.client.call("bad_ok", json!({})).await;
+        assert!(told.code().is_some() || told.is_error(), "{name}: {}", told.answer);
+    }
+}
+
+/// F11: tokens that are refused as soon as they are issued are not asked for without end.
+#[tokio::test]
+async fn a_token_that_never_counts_is_not_renewed_without_end() {
+    let house = Gatehouse::start(Era::Modern).await;
+    let home = Home::new(&[("house", house.entry()), ("good", hostile(&["echo"]))]);
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    gateway.reaches("house", "needs_auth").await;
+    house.server.admit_by(|_| Some("Bearer error=\"invalid_token\"".to_owned()));
+    for _ in 0..3 {
+        gateway.act("house", "connect").await;
+    }
+    let tally = house.tally();
+    assert!(tally.registrations + tally.logins + tally.renewals <= 3, "{tally:?}");
+}
+
+/// F11: a service that asks for a pause longer than anybody waits.
+#[tokio::test]
+async fn a_service_cannot_make_a_call_wait_for_days() {
+    let later = |_: &str| "HTTP/1.1 429 Later\r\nretry-after: 999999\r\ncontent-length: 0\r\n\r\n".to_owned();
+    let (url, count) = always(later).await;
+    let home = Home::new(&[("good", hostile(&["echo"]))]);
+    std::fs::create_dir_all(home.path("tools")).unwrap();
+    let tool = json!({ "name": "lookup", "side_effects": "none", "default_timeout": 5,
+        "providers": [{ "name": "http", "config": { "url": url }, "health_check_interval": 0 }] });
+    std::fs::write(home.path("tools/all.json"), tool.to_string()).unwrap();
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    for _ in 0..5 {
+        let start = Instant::now();
+        let told = client.call("lookup", json!({})).await;
+        assert!(told.is_error() || told.code().is_some(), "{}", told.answer);
+        assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    }
+    assert!(count.load(Ordering::Relaxed) <= 15, "{count:?}");
+}
+
+/// Audit: "server `_manifest` did not answer". A time-out names the provider that people know.
+#[tokio::test]
+async fn a_tool_of_a_manifest_that_is_late_names_its_provider() {
+    let slow = Upstream::start(Era::Modern).await;
+    slow.answer(Answer::Stalls { text: "{".into(), length: 100 });
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let home = Home::new(&[("slow", slow.entry())]);
+    std::fs::create_dir_all(home.path("tools")).unwrap();
+    let spare = json!({ "name": "http", "priority": 9, "config": { "url": url } });
+    let own = json!({ "name": "mcp", "config": { "server": "slow", "tool": "take" } });
+    let tools = json!([
+        { "name": "web", "default_timeout": 1, "providers": [spare] },
+        { "name": "both", "default_timeout": 1, "providers": [own, spare] },
+    ]);
+    std::fs::write(home.path("tools/all.json"), tools.to_string()).unwrap();
+    let gateway = home.start().await;
+    gateway.connected(&["slow"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    for tool in ["web", "both"] {
+        let told = client.call(tool, json!({})).await;
+        assert_eq!(told.fault(), "call.timeout", "{}", told.answer);
+        let said = told.answer.to_string();
+        assert!(!said.contains("_manifest"), "{said}");
+        assert!(said.contains("`http`") || said.contains("`mcp:slow`"), "{said}");
+    }
+}
+
+/// F13: many servers behind one address that comes back: they are not all asked at once, and all come back.
+#[tokio::test]
+async fn servers_that_return_together_are_connected_in_turns() {
+    const SERVERS: usize = 100;
+    /// How many are connected at once (`CONNECT_AT_ONCE` of the engine).
+    const AT_ONCE: usize = 64;
+    let upstream = Upstream::start(Era::Modern).await;
+    let behind = upstream.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let (is_back, back) = tokio::sync::watch::channel(false);
+    let (waiting, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counting, highest) = (waiting.clone(), peak.clone());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (mut back, behind) = (back.clone(), behind.clone());
+            let (counting, highest) = (counting.clone(), highest.clone());
+            tokio::spawn(async move {
+                if !*back.borrow() {
+                    highest.fetch_max(counting.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    // Silent until it is back: nobody gives up before that.
+                    drop(back.wait_for(|is_back| *is_back).await);
+                    counting.fetch_sub(1, Ordering::SeqCst);
+                }
+                if let Ok(mut other) = TcpStream::connect(behind).await {
+                    drop(tokio::io::copy_bidirectional(&mut stream, &mut other).await);
+                }
+            });
+        }
+    });
+    let names: Vec<String> = (0..SERVERS).map(|number| format!("s{number}")).collect();
+    let entry = json!({ "url": url, "connect_timeout": 20 });
+    let entries: Vec<(&str, Value)> = names.iter().map(|name| (name.as_str(), entry.clone())).collect();
+    let home = Home::new(&entries);
+    let gateway = home.start().await;
+    let full = poll(PATIENCE, || async { (waiting.load(Ordering::SeqCst) >= AT_ONCE).then_some(()) });
+    assert!(full.await.is_some(), "{waiting:?} {}", gateway.log());
+    is_back.send(true).unwrap();
+    let up = poll(PATIENCE, || async {
+        let listed = gateway.http().get_json("/servers").await;
+        let servers = listed["servers"].as_array().unwrap();
+        (servers.iter().filter(|server| server["state"] == "connected").count() == SERVERS).then_some(())
+    });
+    assert!(up.await.is_some(), "{}", gateway.http().get_json("/servers").await);
+    assert!(peak.load(Ordering::SeqCst) <= AT_ONCE, "{peak:?} were asked at once");
+}
+
+/// A connection that is kept, as clients keep theirs.
+struct Kept(TcpStream);
+
+impl Kept {
+    async fn open(gateway: &Gateway) -> Self {
+        Self(TcpStream::connect(gateway.address).await.unwrap())
+    }
+
+    /// Calls a tool; nothing where no answer comes in time.
+    async fn call(&mut self, gateway: &Gateway, number: usize) -> Option<String> {
+        let body = format!(r#"{{"arguments":{{"number":{number}}}}}"#);
+        let request = format!(
+            "POST /tools/good_echo/call HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            gateway.address,
+            body.len()
+        );
+        self.0.write_all(request.as_bytes()).await.ok()?;
+        let mut text = String::new();
+        let mut piece = [0; 4096];
+        let reading = async {
+            // The result has the number in it; the rest is not looked at.
+            while !text.contains(&format!("\"number\":{number}")) || !text.ends_with('}') {
+                match self.0.read(&mut piece).await {
+                    Ok(length @ 1..) => text.push_str(&String::from_utf8_lossy(&piece[..length])),
+                    _ => return None,
+                }
+            }
+            Some(())
+        };
+        tokio::time::timeout(Duration::from_secs(10), reading).await.ok().flatten()?;
+        text.starts_with("HTTP/1.1 200").then_some(text)
+    }
+}
+
+/// F19: no descriptors are left for new clients; those who are there are served, and it passes.
+#[tokio::test]
+async fn a_gateway_without_descriptors_serves_on_and_recovers() {
+    let home = Home::new(&[("good", hostile(&["echo"]))]);
+    let serve = home.command("serve");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 256; exec \"$@\"", "sh"]).arg(serve.get_program()).args(serve.get_args());
+    command.env_clear().envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(home.path(""));
+    let gateway = Gateway::start(command, &home.path("gateway.log")).await;
+    gateway.connected(&["good"]).await;
+    let mut old = Kept::open(&gateway).await;
+    assert!(old.call(&gateway, 0).await.is_some(), "it is served: {}", gateway.log());
+    let mut crowd = Vec::new();
+    // More than there are descriptors; the kernel keeps the rest until somebody accepts them.
+    for _ in 0..300 {
+        let opening = TcpStream::connect(gateway.address);
+        crowd.extend(
+            tokio::time::timeout(Duration::from_millis(500), opening).await.ok().and_then(Result::ok),
+        );
+    }
+    let is_full = poll(PATIENCE, || async { (eyes::open_files(gateway.pid()) > 200).then_some(()) }).await;
+    let held = eyes::open_files(gateway.pid());
+    for number in 1..=20 {
+        let start = Instant::now();
+        assert!(
+            old.call(&gateway, number).await.is_some(),
+            "call {number} with {held} files: {}",
+            gateway.log()
+        );
+        assert!(start.elapsed() < Duration::from_secs(5), "call {number} took {:?}", start.elapsed());
+    }
+    drop(crowd);
+    let recovered = poll(PATIENCE, || async {
+        let mut new = Kept::open(&gateway).await;
+        new.call(&gateway, 99).await.map(drop)
+    });
+    assert!(recovered.await.is_some(), "new clients are served again: {}", gateway.log());
+    // Where the gateway takes fewer connections than there are descriptors, it was never short of any.
+    assert!(is_full.is_some() || held < 256);
+    assert!(old.call(&gateway, 100).await.is_some());
+}
+
+/// F20: many long results at once. What clients have not taken yet is not piled up.
+#[tokio::test]
+async fn many_long_results_at_once_are_not_piled_up() {
+    const MIB: usize = 1 << 20;
+    const CALLS: usize = 40;
+    let upstream = Upstream::start(Era::Modern).await;
+    let text = "x".repeat(8 * MIB);
+    upstream.answer(Answer::result(
+        &json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" }).to_string(),
+    ));
+    // The server is in this process, with copies of its own; only the gateway is looked at.
+    let settings = json!({ "limits": { "result_tokens": 0 } });
+    let home = Home::with_settings(settings, &[("long", upstream.entry()), ("good", hostile(&["echo"]))]);
+    let gateway = home.start().await;
+    gateway.connected(&["long", "good"]).await;
+    let calls = (0..CALLS).map(|_| async {
+        let client = Client::of(Era::Modern, gateway.address).await;
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "long_take", "arguments": {},
+            "_meta": client.stamp().into_iter().collect::<serde_json::Map<String, Value>>() } });
+        let reply = client.post(&body.to_string(), &client.mirrored("tools/call", Some("long_take"))).await;
+        reply.length().await
+    });
+    let canary = async {
+        let client = Client::of(Era::Modern, gateway.address).await;
+        for number in 0..5 {
+            let told = client.call("good_echo", json!({ "number": number })).await;
+            assert_eq!(told.result()["structuredContent"]["number"], number);
+        }
+    };
+    let (lengths, ()) = tokio::join!(futures_util::future::join_all(calls), canary);
+    assert!(lengths.iter().all(|length| *length > 8 * MIB as u64), "{lengths:?}");
+    let peak = eyes::peak_mib(gateway.pid());
+    println!("{CALLS} results of 8 MiB: the gateway held {peak} MiB at most");
+    assert!(peak < 300, "the gateway held {peak} MiB");
+}
+
+/// F25: a host that nobody knows, or a resolver that is slow to say so, holds up its own server alone.
+#[tokio::test]
+async fn a_name_that_is_not_resolved_holds_nobody_up() {
+    let entry = json!({ "url": "http://no-such-host.invalid/mcp", "connect_timeout": 2 });
+    let home = Home::new(&[("bad", entry.clone()), ("worse", entry), ("good", hostile(&["echo"]))]);
+    std::fs::create_dir_all(home.path("tools")).unwrap();
+    let tool = json!({ "name": "lookup", "default_timeout": 2,
+        "providers": [{ "name": "http", "config": { "url": "http://no-such-host.invalid/" }, "health_check_interval": 0 }] });
+    std::fs::write(home.path("tools/all.json"), tool.to_string()).unwrap();
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let start = Instant::now();
+    let told = client.call("lookup", json!({})).await;
+    assert!(told.is_error() || told.code().is_some(), "{}", told.answer);
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    for number in 0..20 {
+        let start = Instant::now();
+        let told = client.call("good_echo", json!({ "number": number })).await;
+        assert_eq!(told.result()["structuredContent"]["number"], number);
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    }
+    for server in ["bad", "worse"] {
+        gateway.reaches(server, "error").await;
+    }
+}
