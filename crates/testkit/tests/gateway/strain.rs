@@ -44,7 +44,8 @@ async fn a_server_that_sends_the_gateway_round_in_circles_is_given_up() {
     let challenge =
         |_: &str| "HTTP/1.1 401 No\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\n\r\n".to_owned();
     let later = |_: &str| "HTTP/1.1 503 Later\r\nretry-after: 999999\r\ncontent-length: 0\r\n\r\n".to_owned();
-    let answers: [(&str, Box<dyn Fn(&str) -> String + Send + Sync>); 3] =
+    type Responder = Box<dyn Fn(&str) -> String + Send + Sync>;
+    let answers: [(&str, Responder); 3] =
         [("redirect", Box::new(redirect)), ("challenge", Box::new(challenge)), ("later", Box::new(later))];
     for (name, answer) in answers {
         let (url, count) = always(answer).await;
