@@ -12,15 +12,22 @@ use http::header::ACCEPT;
 use http::{Request, StatusCode};
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use tokio::sync::watch;
 use toolbooth_upstream::oauth::{Http, Reach};
 
-/// Keys older than this are fetched anew before they are used.
+/// Keys older than this are fetched anew, while they go on being used.
 const FRESH: Duration = Duration::from_secs(600);
+/// Before keys older than this are used, the issuer is asked, if it answered lately at all.
+const OLD: Duration = Duration::from_secs(3600);
+/// How long an issuer that did not answer is not waited for.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Keys that could not be fetched anew are believed for this long.
 const STALE: Duration = Duration::from_secs(24 * 3600);
+/// How long the issuer may take over all requests of one fetch.
+const FETCH_PATIENCE: Duration = Duration::from_secs(5);
 /// How many fetches may follow each other at once, and how long one takes to grow back: tokens with
 /// invented key ids must not turn the gateway against its issuer.
 const BURST: u32 = 4;
@@ -205,6 +212,16 @@ impl KeySet {
     }
 }
 
+/// The end of a fetch, however it ends.
+struct FetchEnd<'a>(&'a Issuer);
+
+impl Drop for FetchEnd<'_> {
+    fn drop(&mut self) {
+        self.0.fetching.store(false, Ordering::Release);
+        self.0.ended.send_modify(|ended| *ended += 1);
+    }
+}
+
 /// How many fetches are left before the issuer is left in peace.
 #[derive(Debug)]
 struct Allowance {
@@ -226,57 +243,111 @@ impl Allowance {
 }
 
 /// The keys of one issuer.
-pub struct Keys {
+#[derive(Clone)]
+pub struct Keys(Arc<Issuer>);
+
+struct Issuer {
     http: Arc<dyn Http>,
     source: KeySource,
     known: ArcSwap<KeySet>,
-    /// One fetch at a time; those who wait take what it brought.
-    fetching: Mutex<Allowance>,
+    allowance: Mutex<Allowance>,
+    /// Whether a fetch is under way, and how many have ended: those who wait for a key wait for the next end.
+    fetching: AtomicBool,
+    /// When a fetch failed last, if none has succeeded since.
+    failed: Mutex<Option<Instant>>,
+    ended: watch::Sender<u64>,
 }
 
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keys").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("Keys").field("source", &self.0.source).finish_non_exhaustive()
     }
 }
 
 impl Keys {
     /// The keys at a source, none of them fetched yet.
     pub fn new(http: Arc<dyn Http>, source: KeySource) -> Self {
-        let allowance = Allowance { left: BURST, since: Instant::now() };
-        Self { http, source, known: ArcSwap::default(), fetching: Mutex::new(allowance) }
+        Self(Arc::new(Issuer {
+            http,
+            source,
+            known: ArcSwap::default(),
+            allowance: Mutex::new(Allowance { left: BURST, since: Instant::now() }),
+            fetching: AtomicBool::new(false),
+            failed: Mutex::default(),
+            ended: watch::Sender::new(0),
+        }))
     }
 
-    /// The keys that a token may be signed by.
+    /// The keys that a token may be signed by. Only a token whose key is not known waits for the issuer.
     pub(super) async fn find(&self, header: &Header) -> Result<Vec<Arc<Key>>, Unidentified> {
-        let seen = self.known.load_full();
+        let issuer = &self.0;
+        let seen = issuer.known.load_full();
         let fitting = seen.fitting(header);
-        if !fitting.is_empty() && seen.younger_than(FRESH) {
+        let usable = seen.younger_than(OLD) || (seen.younger_than(STALE) && issuer.is_silent());
+        if !fitting.is_empty() && usable {
+            if !seen.younger_than(FRESH) {
+                issuer.refresh();
+            }
             return Ok(fitting);
         }
-        let mut allowance = self.fetching.lock().await;
-        let now = self.known.load_full();
-        if !Arc::ptr_eq(&seen, &now) {
-            return Ok(now.fitting(header));
+        // Before the look at whether one is under way: its end must not fall in between.
+        let mut ended = issuer.ended.subscribe();
+        if issuer.refresh() == Refreshing::UnderWay {
+            let _ = ended.changed().await;
         }
-        let last_known = || match now.younger_than(STALE) {
+        let now = issuer.known.load_full();
+        match now.younger_than(STALE) {
             true => Ok(now.fitting(header)),
             false => Err(Unidentified::Unavailable),
-        };
-        if !allowance.take() {
-            return last_known();
         }
-        match self.fetch().await {
-            Ok(keys) => {
-                let set = Arc::new(KeySet { keys, fetched: Some(Instant::now()) });
-                self.known.store(set.clone());
-                Ok(set.fitting(header))
-            }
-            Err(why) => {
-                tracing::warn!("the keys of the token issuer could not be fetched: {why}");
-                last_known()
-            }
+    }
+}
+
+/// Whether the keys are being fetched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refreshing {
+    UnderWay,
+    /// They were fetched too often lately.
+    NotNow,
+}
+
+impl Issuer {
+    fn note_failure(&self, failed: Option<Instant>) {
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+    }
+
+    /// Whether the issuer did not answer a moment ago.
+    fn is_silent(&self) -> bool {
+        let failed = *self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.is_some_and(|failed| failed.elapsed() < SILENCE)
+    }
+
+    /// Fetches the keys anew, beside whoever asks: one fetch at a time, and not too often.
+    fn refresh(self: &Arc<Self>) -> Refreshing {
+        if self.fetching.swap(true, Ordering::AcqRel) {
+            return Refreshing::UnderWay;
         }
+        if !self.allowance.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.fetching.store(false, Ordering::Release);
+            return Refreshing::NotNow;
+        }
+        let issuer = self.clone();
+        tokio::spawn(async move {
+            // Also when the fetch panics, nobody waits for it any longer.
+            let _end = FetchEnd(&issuer);
+            let fetched = tokio::time::timeout(FETCH_PATIENCE, issuer.fetch()).await;
+            match fetched.unwrap_or_else(|_| Err("the issuer did not answer in time".into())) {
+                Ok(keys) => {
+                    issuer.known.store(Arc::new(KeySet { keys, fetched: Some(Instant::now()) }));
+                    issuer.note_failure(None);
+                }
+                Err(why) => {
+                    tracing::warn!("the keys of the token issuer could not be fetched: {why}");
+                    issuer.note_failure(Some(Instant::now()));
+                }
+            }
+        });
+        Refreshing::UnderWay
     }
 
     async fn fetch(&self) -> Result<Vec<Arc<Key>>, String> {

@@ -80,7 +80,11 @@ impl Jwt {
         };
         let groups = match claim(claims, &names.groups) {
             None => Vec::new(),
-            Some(Value::String(words)) => words.split_whitespace().map(str::to_owned).collect(),
+            // `scope` is a list of words by RFC 8693; any other text is one name, which may hold spaces.
+            Some(Value::String(words)) if is_scope(&names.groups) => {
+                words.split_whitespace().map(str::to_owned).collect()
+            }
+            Some(Value::String(group)) => vec![group.clone()],
             Some(Value::Array(list)) => {
                 list.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
             }
@@ -98,6 +102,11 @@ impl Jwt {
             identified_by: IdentifiedBy::SignedToken,
         })
     }
+}
+
+/// Whether a claim is a list of words in one text.
+fn is_scope(name: &str) -> bool {
+    matches!(name.rsplit('.').next(), Some("scope" | "scp"))
 }
 
 fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {

@@ -9,7 +9,7 @@ use http::{Request, Response};
 use ring::rand::SystemRandom;
 use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
 use serde_json::json;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 use toolbooth_upstream::oauth::{Http, HttpError};
@@ -94,6 +94,8 @@ impl Signer {
 struct Issuer {
     pages: Mutex<std::collections::HashMap<String, Value>>,
     asked: AtomicUsize,
+    /// Whether it takes questions and never answers.
+    silent: AtomicBool,
 }
 
 impl Issuer {
@@ -112,6 +114,9 @@ impl Issuer {
 impl Http for Issuer {
     async fn fetch(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.silent.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         let page = self.pages.lock().unwrap().get(&request.uri().to_string()).cloned();
         let page = page.ok_or(HttpError::Unreachable)?;
         Ok(Response::new(Bytes::from(page.to_string())))
@@ -326,4 +331,46 @@ async fn keys_are_found_by_the_issuers_own_description() {
             assert_eq!(checked, Err(Unidentified::Unavailable), "nobody can say, so nobody is let in");
         }
     }
+}
+
+// M4: a silent issuer must not hold up those whose key is known, nor make others wait for each other.
+#[tokio::test(start_paused = true)]
+async fn a_silent_issuer_holds_up_nobody_whose_key_is_known() {
+    let known = Signer::ec();
+    let issuer = Issuer::publishing(json!([known.jwk("1")]));
+    let jwt = jwt(issuer.clone());
+    let token = |kid: &str| known.token(json!({ "alg": "ES256", "kid": kid }), &claims());
+    assert!(jwt.check(&token("1"), now()).await.is_ok());
+    issuer.silent.store(true, Ordering::Relaxed);
+    let start = tokio::time::Instant::now();
+    let good = token("1");
+    let unknown: Vec<String> = (0..8).map(|number| token(&format!("unknown {number}"))).collect();
+    let waiting = futures_util::future::join_all(unknown.iter().map(|token| jwt.check(token, now())));
+    let quick = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let served = jwt.check(&good, now()).await.is_ok();
+        (served, start.elapsed())
+    };
+    let (refused, (served, elapsed)) = tokio::join!(waiting, quick);
+    assert!(served && elapsed < Duration::from_millis(100), "{elapsed:?}");
+    assert!(refused.iter().all(|checked| *checked == Err(Unidentified::Refused)));
+    assert!(start.elapsed() <= Duration::from_secs(6), "one wait for all: {:?}", start.elapsed());
+}
+
+// audit: `groups` given as one text was split on spaces.
+#[tokio::test]
+async fn only_scope_is_a_list_of_words() {
+    let ec = Signer::ec();
+    let groups = async |claim: &str| {
+        let names = ClaimNames { groups: claim.into(), ..names() };
+        let keys = Keys::new(
+            Issuer::publishing(json!([ec.jwk("e")])),
+            KeySource::Url("https://id.example/keys".into()),
+        );
+        let jwt = Jwt::new(ISSUER.into(), vec!["booth".into()], names, keys);
+        let token = ec.token(json!({ "alg": "ES256", "kid": "e" }), &with(claim, json!("not admin")));
+        jwt.check(&token, now()).await.unwrap().groups
+    };
+    assert_eq!(groups("groups").await, ["not admin"]);
+    assert_eq!(groups("scope").await, ["not", "admin"]);
 }
