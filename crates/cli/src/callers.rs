@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_config::settings::{Auth, AuthMode, Inherit as ConfiguredInherit, Subject};
+use toolbooth_config::settings::{
+    Auth, AuthMode, Inherit as ConfiguredInherit, LocalUsers as ConfiguredUsers, Subject,
+};
 use toolbooth_config::{Loaded, Settings};
 use toolbooth_core::caller::EVERYONE;
 use toolbooth_core::compliance::{LevelRule, Levels};
@@ -13,6 +15,7 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::persona::{Inherit, Persona, Personas};
 use toolbooth_server::identify::jwt::{ClaimNames, Jwt, KeySource, Keys};
 use toolbooth_server::identify::{Challenge, Directory, GroupService, Identity, Mode, Proxy, Resource};
+use toolbooth_server::peer::LocalUsers;
 use toolbooth_upstream::http::Fetch;
 use toolbooth_upstream::oauth::Http;
 
@@ -43,7 +46,10 @@ pub fn identity_at(loaded: &Loaded, address: SocketAddr) -> Result<Identity, Pro
     }
     let http = http();
     let mode = match auth.mode {
-        AuthMode::Local => Mode::Local,
+        AuthMode::Local => Mode::Local(match auth.local_users {
+            ConfiguredUsers::Own => LocalUsers::Own,
+            ConfiguredUsers::Any => LocalUsers::Any,
+        }),
         AuthMode::Header => header(auth)?,
         AuthMode::Token => Mode::Token,
         AuthMode::Jwt => jwt(auth, http.clone())?,
@@ -70,7 +76,7 @@ pub fn operator() -> String {
 /// Everyone who can reach the gateway is its owner: one inside a command, which nobody else can reach.
 pub fn owner(loaded: &Loaded) -> Result<Identity, Problem> {
     let directory = directory(loaded, http())?;
-    Ok(Identity::new(Mode::Local, &operator(), directory, Resource::default()))
+    Ok(Identity::new(Mode::Local(LocalUsers::Own), &operator(), directory, Resource::default()))
 }
 
 fn header(auth: &Auth) -> Result<Mode, Problem> {

@@ -10,17 +10,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use toolbooth_config::settings::NamingStyle as ConfiguredStyle;
+use toolbooth_config::settings::{AuthMode, NamingStyle as ConfiguredStyle};
 use toolbooth_config::{Discovery, Loaded, ServerConfigState, Settings, Sources};
 use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::server::{Inject, ServerEntry, Transport};
 use toolbooth_engine::{Engine, Manifests, Options, ServerPlan, Standing, Vaults};
+use toolbooth_server::connections::{ConnectionLimits, Sharing};
 use toolbooth_server::guard::Guard;
 use toolbooth_server::identify::Identity;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::mcp::session::Sessions;
+use toolbooth_server::mcp::streams::Streams;
 use toolbooth_store::{AuditRetention, Retention, Store, StoreUrl};
 use toolbooth_upstream::ServerState;
 use toolbooth_upstream::http::Credential;
@@ -263,21 +265,28 @@ pub async fn engine_of(
     Ok(engine)
 }
 
-/// The MCP door of a gateway.
+/// The MCP door of a gateway; `address` is where it is listened to, if it is.
 pub fn door(
     engine: Arc<Engine>,
     settings: &Settings,
     identity: Identity,
+    address: Option<SocketAddr>,
     stop: CancellationToken,
 ) -> Arc<Door> {
-    let public = settings.public_url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
-    let mut hosts = settings.allowed_hosts.clone();
-    hosts.extend(public.and_then(|uri| uri.host().map(str::to_owned)));
+    let hosts = settings.allowed_hosts.clone();
+    let guard = Guard::new(address, settings.public_url.as_deref(), hosts, &settings.allowed_origins);
+    let sharing = if identity.is_undivided() { Sharing::Undivided } else { Sharing::PerUser };
+    let limits = ConnectionLimits::of_process(sharing);
+    let sessions = usize::try_from(settings.limits.sessions).unwrap_or(usize::MAX);
+    // In `local` mode all sessions are one user's.
+    let share = if settings.auth.mode == AuthMode::Local { sessions } else { sessions / 4 };
     Arc::new(Door {
         engine,
-        guard: Guard { hosts, origins: settings.allowed_origins.clone() },
+        guard,
         identity,
-        sessions: Sessions::new(usize::try_from(settings.limits.sessions).unwrap_or(usize::MAX)),
+        sessions: Sessions::new(sessions, share),
+        limits,
+        streams: Streams::within(limits),
         body_limit: usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX),
         reading: Reading::InPieces,
         keep_alive: Duration::from_secs(15),

@@ -7,6 +7,7 @@ mod callers;
 mod chat;
 mod commands;
 mod conformance_client;
+mod control;
 mod credentials;
 mod demo;
 mod desk;

@@ -104,12 +104,12 @@ impl Own {
             gateway::engine_of(&loaded, sources, store, plans, None).await.map_err(Failure::failed)?;
         // Nobody else can reach it, and whoever can read the store needs no leave: they are its owner.
         let owner = callers::owner(&loaded).map_err(Failure::usage)?;
-        let door = gateway::door(engine.clone(), &loaded.settings, owner, CancellationToken::new());
+        let door = gateway::door(engine.clone(), &loaded.settings, owner, None, CancellationToken::new());
         // What others left unfinished is not this command's business, so it takes nothing over. But what is
         // approved here runs here, with the rights its caller has by the gateway's own settings.
         let roster: Arc<dyn Roster> = match callers::identity(&loaded) {
             Ok(identity) => {
-                gateway::door(engine.clone(), &loaded.settings, identity, CancellationToken::new())
+                gateway::door(engine.clone(), &loaded.settings, identity, None, CancellationToken::new())
             }
             Err(_) => door.clone(),
         };

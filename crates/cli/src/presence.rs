@@ -17,6 +17,9 @@ pub struct Presence {
     pub started: Option<u64>,
     /// The socket that `toolbooth stdio` joins.
     pub socket: PathBuf,
+    /// The control socket, by which commands of the same user administer it.
+    #[serde(default)]
+    pub control: Option<PathBuf>,
     /// Its version.
     pub version: String,
     /// The files and settings that its command line named.
@@ -33,7 +36,16 @@ const MAX_SOCKET_PATH: usize = 100;
 
 /// Where the socket of a data folder is. Paths too long for a socket move to the temporary folder.
 pub fn socket_path(data_dir: &Path) -> PathBuf {
-    let beside = data_dir.join("gateway.sock");
+    socket_named(data_dir, "gateway")
+}
+
+/// Where the control socket of a data folder is.
+pub fn control_path(data_dir: &Path) -> PathBuf {
+    socket_named(data_dir, "control")
+}
+
+fn socket_named(data_dir: &Path, kind: &str) -> PathBuf {
+    let beside = data_dir.join(format!("{kind}.sock"));
     if beside.as_os_str().len() <= MAX_SOCKET_PATH {
         return beside;
     }
@@ -41,7 +53,7 @@ pub fn socket_path(data_dir: &Path) -> PathBuf {
     let digest = Sha256::digest(data_dir.as_os_str().as_encoded_bytes());
     let name: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     let user = nix::unistd::getuid();
-    std::env::temp_dir().join(format!("toolbooth-{user}-{name}.sock"))
+    std::env::temp_dir().join(format!("toolbooth-{user}-{kind}-{name}.sock"))
 }
 
 /// When a process was started, in ticks since the system was; nothing where the system does not tell.
@@ -76,6 +88,9 @@ impl Presence {
             let _ = std::fs::remove_file(file(data_dir));
         }
         let _ = std::fs::remove_file(&self.socket);
+        if let Some(control) = &self.control {
+            let _ = std::fs::remove_file(control);
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http::{Method, Response};
 use serde_json::Value;
 use std::path::Path;
+use std::sync::Once;
 use std::time::Duration;
 use toolbooth_config::{Finding, Loaded, ServerConfigState, Sources};
 
@@ -88,7 +89,15 @@ impl Reach {
         if !named.is_empty() && named != presence.named {
             return Ok(None);
         }
-        let remote = remote_at(&presence.url)?;
+        let mut remote = remote_at(&presence.url)?;
+        // Without a credential of its own, a command of the gateway's user administers it over the control socket.
+        if presence.control.is_some() && !remote.has_token() {
+            remote.set_control(presence.control);
+            if lives(&remote).await {
+                return Ok(Some(Self::Running(remote)));
+            }
+            remote.set_control(None);
+        }
         Ok(lives(&remote).await.then_some(Self::Running(remote)))
     }
 
@@ -164,6 +173,15 @@ impl Reach {
 
 /// The token that the command line or the environment gives.
 pub fn given_token(global: &Global) -> Option<String> {
+    if global.token.is_some() {
+        static WARNED: Once = Once::new();
+        WARNED.call_once(|| {
+            let word = Paint::stderr().tone(Tone::Warn, "warning");
+            render::complain(&format!(
+                "{word}: --token can be seen in the list of processes; use TOOLBOOTH_TOKEN or `toolbooth login`\n"
+            ));
+        });
+    }
     let token = global.token.clone().or_else(|| std::env::var("TOOLBOOTH_TOKEN").ok());
     token.filter(|token| !token.is_empty())
 }

@@ -1,5 +1,6 @@
 //! A running gateway, asked over REST.
 
+use crate::control;
 use crate::exit::Exit;
 use crate::failure::{Failure, Trouble};
 use axum::body::Body;
@@ -7,11 +8,12 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use serde_json::Value;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::secret::SecretText;
 use toolbooth_server::identify::PERSONA_HEADER;
-use toolbooth_upstream::http::{Client, Origin};
+use toolbooth_upstream::http::{Client, Origin, OriginError};
 
 /// A name as one segment of a path.
 pub use toolbooth_core::percent::encoded as segment;
@@ -23,6 +25,9 @@ const ANSWER: Duration = Duration::from_secs(3600 * 24);
 /// How much of an answer is read.
 const MAX_ANSWER: usize = 256 * 1024 * 1024;
 
+/// Why there is no answer when none came in time.
+const SILENT: &str = "it did not answer";
+
 /// A gateway somewhere.
 pub struct Remote {
     client: Arc<Client>,
@@ -31,6 +36,8 @@ pub struct Remote {
     base: String,
     token: Option<SecretText>,
     persona: Option<String>,
+    /// The control socket, where requests go over that.
+    control: Option<PathBuf>,
 }
 
 /// What a gateway answered.
@@ -46,22 +53,47 @@ impl Remote {
     pub fn at(url: &str) -> Result<Self, Failure> {
         // A bare host and port is what the greeting of `serve` makes people type.
         let whole = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        let origin = Origin::parse(&whole).map_err(|_| {
-            Failure::misuse(
+        let origin = Origin::parse(&whole).map_err(|error| match error {
+            OriginError::OtherKind(_) => Failure::misuse(
                 "usage.url",
                 format!("`{url}` is no address of a gateway"),
                 Some("give it as http://HOST:PORT"),
-            )
+            ),
+            OriginError::UserInfo => Failure::misuse(
+                "usage.url",
+                error.to_string(),
+                Some("give a token in TOOLBOOTH_TOKEN instead"),
+            ),
         })?;
         let path = origin.path.trim_end_matches('/');
         let base = path.strip_suffix("/mcp").unwrap_or(path).to_owned();
         let url = format!("{}://{}{base}", origin.scheme, origin.authority);
-        Ok(Self { client: Client::new(origin, CONNECT), url, base, token: None, persona: None })
+        Ok(Self {
+            client: Client::new(origin, CONNECT),
+            url,
+            base,
+            token: None,
+            persona: None,
+            control: None,
+        })
     }
 
-    /// Shows this token from now on.
+    /// Asks over the control socket from now on.
+    pub fn set_control(&mut self, socket: Option<PathBuf>) {
+        self.control = socket;
+    }
+
+    /// Shows this token from now on; whoever has one asks as its user, and not over the control socket.
     pub fn set_token(&mut self, token: Option<String>) {
+        if token.is_some() {
+            self.control = None;
+        }
         self.token = token.map(|token| SecretText::expanded("${TOOLBOOTH_TOKEN}", token));
+    }
+
+    /// Whether a token is shown.
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
     }
 
     /// Asks through this persona from now on.
@@ -78,6 +110,11 @@ impl Remote {
         let request = request
             .body(Full::new(body.unwrap_or_default()))
             .map_err(|_| self.unreachable("the request cannot be written"))?;
+        if let Some(socket) = &self.control {
+            let answer = control::send(socket, request.map(Body::new));
+            let answer = tokio::time::timeout(ANSWER, answer).await.unwrap_or_else(|_| Err(SILENT.into()));
+            return Ok(Reply::of(answer.map_err(|why| self.unreachable(&why))?).await);
+        }
         let asked = tokio::time::timeout(ANSWER, async {
             let (response, _connection) =
                 self.client.send(request).await.map_err(|failure| self.unreachable(reason(&failure)))?;
@@ -86,7 +123,7 @@ impl Remote {
             let body = body.map_err(|error| self.unreachable(&error.to_string()))?.to_bytes();
             Ok(Reply { status, body })
         });
-        asked.await.unwrap_or_else(|_| Err(self.unreachable("it did not answer")))
+        asked.await.unwrap_or_else(|_| Err(self.unreachable(SILENT)))
     }
 
     /// Sends something that comes piece by piece, and leaves the answer to be read likewise.
@@ -102,6 +139,9 @@ impl Remote {
             request = request.header(header::CONTENT_LENGTH, length);
         }
         let request = request.body(body).map_err(|_| self.unreachable("the request cannot be written"))?;
+        if let Some(socket) = &self.control {
+            return control::send(socket, request).await.map_err(|why| self.unreachable(&why));
+        }
         let answer = self.client.send_streaming(request).await;
         Ok(answer.map_err(|failure| self.unreachable(reason(&failure)))?.map(Body::new))
     }

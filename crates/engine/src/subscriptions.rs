@@ -13,6 +13,8 @@ use toolbooth_wire::{Era, RpcError};
 
 /// The most URIs clients may be subscribed to at once.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
+/// How many of their subscriptions may be one user's.
+const MAX_OF_USER: usize = MAX_SUBSCRIPTIONS / 4;
 /// How long a modern server may take to acknowledge a subscription.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -20,6 +22,7 @@ const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     wanted: Mutex<HashMap<(ServerName, String), Wanted>>,
+    of_user: Mutex<HashMap<Arc<str>, usize>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +35,23 @@ struct Wanted {
 impl Subscriptions {
     fn wanted(&self) -> MutexGuard<'_, HashMap<(ServerName, String), Wanted>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more subscription of a user; `false` if they have their share.
+    fn take_share(&self, user: &Arc<str>) -> bool {
+        let mut of_user = self.of_user.lock().unwrap_or_else(PoisonError::into_inner);
+        let mine = of_user.entry(user.clone()).or_default();
+        let fits = *mine < MAX_OF_USER;
+        *mine += usize::from(fits);
+        fits
+    }
+
+    fn give_share_back(&self, user: &str) {
+        let mut of_user = self.of_user.lock().unwrap_or_else(PoisonError::into_inner);
+        match of_user.get_mut(user) {
+            Some(mine) if *mine > 1 => *mine -= 1,
+            _ => drop(of_user.remove(user)),
+        }
     }
 }
 
@@ -49,8 +69,24 @@ pub enum SubscribeError {
 }
 
 impl Engine {
-    /// Subscribes to a resource on behalf of a client.
+    /// Subscribes to a resource on behalf of a client. Each success is ended by one `unsubscribe` of the same user.
     pub async fn subscribe(
+        self: &Arc<Self>,
+        caller: &Caller,
+        client: &ClientFacts,
+        uri: &str,
+    ) -> Result<(), SubscribeError> {
+        if !self.subscriptions.take_share(&caller.user) {
+            return Err(SubscribeError::Full);
+        }
+        let subscribed = self.subscribe_within_share(caller, client, uri).await;
+        if subscribed.is_err() {
+            self.subscriptions.give_share_back(&caller.user);
+        }
+        subscribed
+    }
+
+    async fn subscribe_within_share(
         self: &Arc<Self>,
         caller: &Caller,
         client: &ClientFacts,
@@ -81,6 +117,7 @@ impl Engine {
 
     /// Ends one client's subscription.
     pub fn unsubscribe(self: &Arc<Self>, caller: &Caller, uri: &str) {
+        self.subscriptions.give_share_back(&caller.user);
         let Some(server) = self.servers_of_resource(uri, caller).into_iter().next() else { return };
         let key = (server.clone(), uri.to_owned());
         let last = {

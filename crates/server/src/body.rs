@@ -1,6 +1,7 @@
 //! What a door answers with: ready pieces or a stream of events. And what it is asked with.
 
 use crate::hearing::poll_piece;
+use crate::pace::is_too_slow;
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http::HeaderMap;
@@ -19,6 +20,8 @@ type BoxStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 pub enum Ungathered {
     /// It is over the limit.
     TooLong,
+    /// It came too slowly.
+    TooSlow,
     /// It broke off.
     BrokenOff,
 }
@@ -37,11 +40,12 @@ pub fn content_coding(headers: &HeaderMap) -> Option<String> {
 pub async fn gather<B>(mut body: B, limit: usize) -> Result<Bytes, Ungathered>
 where
     B: HttpBody<Data = Bytes> + Unpin,
+    B::Error: std::error::Error + 'static,
 {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     while let Some(frame) = poll_fn(|cx| poll_piece(&mut body, cx)).await {
-        let Ok(data) = frame.map_err(|_| Ungathered::BrokenOff)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(why)?.into_data() else { continue };
         if first.len().max(all.len()) + data.len() > limit {
             return Err(Ungathered::TooLong);
         }
@@ -58,6 +62,10 @@ where
         }
     }
     Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+fn why(error: impl std::error::Error + 'static) -> Ungathered {
+    if is_too_slow(&error) { Ungathered::TooSlow } else { Ungathered::BrokenOff }
 }
 
 /// A response body.

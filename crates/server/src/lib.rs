@@ -7,12 +7,18 @@
 
 mod alarm;
 pub mod body;
+pub mod connections;
+pub mod control;
+mod converse;
 pub mod guard;
 mod hearing;
 pub mod identify;
 pub mod listen;
 pub mod mcp;
+mod pace;
+pub mod peer;
 pub mod rest;
 pub mod runtime;
+mod stall;
 
 pub use listen::{Doors, ListenError, Staff, serve};

@@ -1,34 +1,20 @@
-//! Listening: connections in, each request to its door.
+//! Listening: connections in, each with a place among all that are open.
 
-use crate::alarm::Alarm;
-use crate::body::Body;
-use crate::guard::TurnedAway;
-use crate::hearing::Hearing;
-use crate::identify::persona_of;
-use crate::mcp::{self, Door};
-use crate::rest::ProblemDocument;
+use crate::connections::{Connections, Source};
+use crate::control;
+use crate::converse::{Visitor, converse};
+use crate::mcp::Door;
+use crate::peer::{PeerUser, Via};
 use axum::Router;
-use axum::response::IntoResponse;
-use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use std::convert::Infallible;
-use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio_util::sync::CancellationToken;
-use toolbooth_core::fault::{Blame, Fault, Problem};
-use toolbooth_upstream::boxed;
-use tower::ServiceExt;
+use toolbooth_core::fault::{Blame, Fault};
 
-/// How long a client may take over the head of a request.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// How many connections may be open at once.
-const MAX_CONNECTIONS: usize = 10_000;
+/// How often connections of strangers are looked at.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// The doors could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +65,8 @@ pub struct Doors {
     pub door: Arc<Door>,
     /// Everything else.
     pub rest: Router,
+    /// Who is connected, over all threads.
+    pub connections: Arc<Connections>,
 }
 
 /// Takes an address.
@@ -100,7 +88,13 @@ pub struct Staff {
 }
 
 /// Serves connections until told to stop; then lets those under way finish.
-pub async fn serve(listener: TcpListener, doors: Doors, stop: CancellationToken, staff: Staff) {
+pub async fn serve(
+    listener: TcpListener,
+    control: Option<UnixListener>,
+    doors: Doors,
+    stop: CancellationToken,
+    staff: Staff,
+) {
     let Ok(listener) = listener.into_std() else { return };
     let mut helpers = Vec::new();
     for number in 0..staff.helpers {
@@ -118,23 +112,41 @@ pub async fn serve(listener: TcpListener, doors: Doors, stop: CancellationToken,
         };
         helpers.extend(std::thread::Builder::new().name(format!("door-{number}")).spawn(work));
     }
-    if let Ok(listener) = TcpListener::from_std(listener) {
-        accept(listener, doors, stop, staff.drain).await;
-    }
+    tokio::spawn(sweep(doors.connections.clone(), stop.clone()));
+    let controlled = async {
+        if let Some(control) = control {
+            control::accept(control, doors.clone(), stop.clone(), staff.drain).await;
+        }
+    };
+    let accepted = async {
+        if let Ok(listener) = TcpListener::from_std(listener) {
+            accept(listener, doors.clone(), stop.clone(), staff.drain).await;
+        }
+    };
+    tokio::join!(controlled, accepted);
     let joined =
         tokio::task::spawn_blocking(move || helpers.into_iter().for_each(|helper| drop(helper.join())));
     let _ = joined.await;
 }
 
+/// Closes connections of strangers whose time is over.
+async fn sweep(connections: Arc<Connections>, stop: CancellationToken) {
+    let mut tick = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = tick.tick() => connections.sweep(),
+        }
+    }
+}
+
 async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, drain: Duration) {
     let open = tokio_util::task::TaskTracker::new();
-    let places = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { break };
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, most likely: those in use will come back.
                     tracing::warn!("a connection could not be accepted: {error}");
@@ -143,65 +155,31 @@ async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, dr
                 }
             },
         };
+        let Some(visitor) = received(&stream, peer, &doors, &stop) else { continue };
         let (doors, stop) = (doors.clone(), stop.clone());
         open.spawn(async move {
-            converse(stream, doors, stop).await;
-            drop(place);
+            let _ = stream.set_nodelay(true);
+            converse(stream, visitor, doors, stop).await;
         });
     }
     open.close();
     let _ = tokio::time::timeout(drain, open.wait()).await;
 }
 
-async fn converse(stream: TcpStream, doors: Doors, stop: CancellationToken) {
-    let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request| {
-        let doors = doors.clone();
-        // Boxed: hyper moves what it is given five times.
-        boxed(move || async move { Ok::<_, Infallible>(pin!(answer(doors, request)).await) })
-    });
-    // A request has a hundred headers at most. That is what hyper takes unasked; told the same number, it would fill
-    // two tables of that size for every request.
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(Alarm::default())
-        .header_read_timeout(HEAD_PATIENCE)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    // A token of its own: every look at a shared one would take a lock that all threads take.
-    let stop = stop.child_token();
-    let hearing = Hearing::default();
-    tokio::select! {
-        biased;
-        _ = poll_fn(|cx| hearing.poll(connection.as_mut(), cx)) => {}
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
-        }
-    }
-}
-
-async fn answer(doors: Doors, request: Request<Incoming>) -> Response<Body> {
-    if let Err(away) = doors.door.guard.check(request.headers()) {
-        return turned_away(away).map(Body::Rest);
-    }
-    if let Some(persona) = persona_of(request.uri().path()) {
-        let persona = persona.map(str::to_owned);
-        return pin!(mcp::http::serve(doors.door, request, persona.as_deref())).await;
-    }
-    let answered = Box::pin(doors.rest.oneshot(request.map(axum::body::Body::new))).await;
-    match answered {
-        Ok(response) => response.map(Body::Rest),
-        Err(never) => match never {},
-    }
-}
-
-fn turned_away(away: TurnedAway) -> axum::response::Response {
-    let hint = "`allowed_hosts` and `allowed_origins` in the configuration name others";
-    let problem = Problem {
-        code: away.code,
-        blame: Blame::Caller,
-        message: away.reason.into(),
-        hint: Some(hint.into()),
+/// Who is at the other end of a new connection; nothing, where there is no place for it.
+fn received(
+    stream: &TcpStream,
+    peer: SocketAddr,
+    doors: &Doors,
+    stop: &CancellationToken,
+) -> Option<Visitor> {
+    let address = peer.ip().to_canonical();
+    // Asked once, in every mode: the owner of a socket does not change while it is open, but the mode may.
+    let user = address.is_loopback().then(|| PeerUser::of(stream));
+    let source = match user {
+        Some(PeerUser::Uid(uid)) => Source::User(uid),
+        Some(PeerUser::Unknown) | None => Source::Address(address),
     };
-    ProblemDocument(away.status, problem).into_response()
+    let place = doors.connections.admit(source, stop)?;
+    Some(Visitor::new(Via::Network(address), user, Some(place)))
 }

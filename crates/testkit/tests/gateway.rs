@@ -104,6 +104,8 @@ mod restless;
 mod results;
 #[path = "gateway/rights.rs"]
 mod rights;
+#[path = "gateway/routes.rs"]
+mod routes;
 #[path = "gateway/samples.rs"]
 mod samples;
 #[path = "gateway/sampling.rs"]
@@ -114,6 +116,8 @@ mod scene;
 mod search;
 #[path = "gateway/shadowing.rs"]
 mod shadowing;
+#[path = "gateway/shares.rs"]
+mod shares;
 #[path = "gateway/sign_in.rs"]
 mod sign_in;
 #[path = "gateway/spoofing.rs"]
@@ -132,6 +136,8 @@ mod strictness;
 mod surface;
 #[path = "gateway/targets.rs"]
 mod targets;
+#[path = "gateway/visitors.rs"]
+mod visitors;
 #[path = "gateway/waiting.rs"]
 mod waiting;
 #[path = "gateway/yes.rs"]

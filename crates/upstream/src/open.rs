@@ -4,7 +4,7 @@ use crate::bundled::{self, Bundled, BundledParts};
 use crate::connection::{Connection, Linked, Opened};
 use crate::error::UpstreamError;
 use crate::handshake::{Opening, shake};
-use crate::http::{Client, Credential, HttpParts, HttpPeer, Origin};
+use crate::http::{Client, Credential, HttpParts, HttpPeer, Origin, OriginError};
 use crate::legacy_sse::{self, SseParts};
 use crate::peer::Notice;
 use crate::process::{Launch, Reaper, StderrTail, clean_environment};
@@ -228,7 +228,12 @@ fn is_no_streamable_http(error: &UpstreamError) -> bool {
 
 /// The address of a remote server.
 pub(crate) fn origin_of(entry: &ServerEntry, remote: &Remote) -> Result<Origin, UpstreamError> {
-    Origin::parse(remote.url.expose()).map_err(|_| config_fault(entry, "its `url` is no http or https URL"))
+    Origin::parse(remote.url.expose()).map_err(|error| match error {
+        OriginError::OtherKind(_) => config_fault(entry, "its `url` is not an http or https URL"),
+        OriginError::UserInfo => {
+            config_fault(entry, "its `url` holds user info (`user:password@`), which is not allowed")
+        }
+    })
 }
 
 /// The configured headers of a remote server.

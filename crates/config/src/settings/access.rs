@@ -91,6 +91,8 @@ impl JsonSchema for Listen {
 pub struct Auth {
     /// The way callers say who they are.
     pub mode: AuthMode,
+    /// For `local`: which users of this machine are let in.
+    pub local_users: LocalUsers,
     /// For `header`: what a trusted proxy sends.
     pub header: HeaderAuth,
     /// For `jwt`: whose tokens are taken.
@@ -103,6 +105,7 @@ impl Default for Auth {
     fn default() -> Self {
         Self {
             mode: AuthMode::Local,
+            local_users: LocalUsers::Own,
             header: HeaderAuth::default(),
             jwt: JwtAuth::default(),
             admin_group: "admin".into(),
@@ -122,6 +125,16 @@ pub enum AuthMode {
     Token,
     /// Signed tokens of an identity provider.
     Jwt,
+}
+
+/// Which users of this machine a gateway in `local` mode lets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LocalUsers {
+    /// The user who runs the gateway, and root; the kernel says who owns a connection.
+    Own,
+    /// Every user of this machine, each as the gateway's owner.
+    Any,
 }
 
 /// What a trusted proxy sends.

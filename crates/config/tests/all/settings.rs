@@ -66,7 +66,7 @@ drain_seconds: 3
         data_dir: "work/state"
         store: {"url":"sqlite:/srv/${PW}.db"}
         blobs: {"url":"s3://bucket/prefix","endpoint":null,"region":null,"access_key":null,"secret_key":null}
-        auth: {"mode":"jwt","header":{"name":"X-User","secret_header":"X-Secret","secret":"${PW}"},"jwt":{"issuer":"https://id.example","audience":["toolbooth"],"jwks_url":"https://id.example/jwks","claims":{"user":"email","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"ops"}
+        auth: {"mode":"jwt","local_users":"own","header":{"name":"X-User","secret_header":"X-Secret","secret":"${PW}"},"jwt":{"issuer":"https://id.example","audience":["toolbooth"],"jwks_url":"https://id.example/jwks","claims":{"user":"email","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"ops"}
         groups: {"staff":["ann","bo"],"service_url":"https://groups.example"}
         personas: {"dev":{"allowed_tools":["git_*"],"allowed_skills":null,"inherit":"shared","groups":null,"flags":{"x":1},"description":"d","prompt":"p"}}
         policy: {"consent":"gateway","plan":{"reads":"trusted"},"on_change":"block","rules":[],"layers":[{"layer":"command_line","rules":[{"subject":"*","tools":{"names":["a","b"],"capability":[],"side_effects":[]},"arguments":{},"effect":"ask","reason":null}]}]}
@@ -108,7 +108,7 @@ fn defaults_are_those_of_the_documentation() {
         data_dir: "home/.local/share/toolbooth"
         store: {"url":"sqlite:home/.local/share/toolbooth/toolbooth.db"}
         blobs: {"url":"file:home/.local/share/toolbooth/blobs","endpoint":null,"region":null,"access_key":null,"secret_key":null}
-        auth: {"mode":"local","header":{"name":"X-User-Email","secret_header":"X-Proxy-Secret","secret":null},"jwt":{"issuer":null,"audience":[],"jwks_url":null,"claims":{"user":"sub","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"admin"}
+        auth: {"mode":"local","local_users":"own","header":{"name":"X-User-Email","secret_header":"X-Proxy-Secret","secret":null},"jwt":{"issuer":null,"audience":[],"jwks_url":null,"claims":{"user":"sub","groups":"groups","persona":null,"compliance_level":null}},"admin_group":"admin"}
         groups: {}
         personas: {}
         policy: {"consent":null,"plan":{"reads":null},"on_change":"ask","rules":[],"layers":[]}

@@ -13,6 +13,7 @@ mod proxy;
 mod refusal;
 mod remember;
 mod service;
+mod throttle;
 mod token;
 
 pub use conversation::{MAX_SESSION, SESSION_HEADER, carrying, in_conversation, is_session};
@@ -24,14 +25,17 @@ pub use service::GroupService;
 pub use token::TokenBook;
 use token::Which;
 
+use crate::peer::{LocalUsers, Via};
 use absent::Acquaintances;
 use arc_swap::{ArcSwap, Guard};
-use http::header::AsHeaderName;
+use http::header::{AUTHORIZATION, AsHeaderName};
 use http::{HeaderMap, HeaderName};
 use remember::Remembered;
 use sha2::{Digest, Sha256};
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+use throttle::Throttle;
 use tokio::sync::broadcast;
 use toolbooth_core::caller::{Caller, IdentifiedBy};
 use toolbooth_core::token::TokenRecord;
@@ -49,8 +53,8 @@ const MAX_NAME: usize = 256;
 /// How callers say who they are.
 #[derive(Debug)]
 pub enum Mode {
-    /// Everyone who can reach the door is the owner of the gateway; only for loopback doors.
-    Local,
+    /// Everyone who is let in is the owner of the gateway; only for loopback doors.
+    Local(LocalUsers),
     /// A trusted proxy names the user.
     Header(Proxy),
     /// Tokens that the gateway made itself.
@@ -68,6 +72,8 @@ pub enum Knock<'a> {
         headers: &'a HeaderMap,
         /// The persona its path names.
         persona: Option<&'a str>,
+        /// How it reached the gateway.
+        via: Via,
     },
     /// A connection over the local socket, which only the operator's own processes can open.
     Socket {
@@ -106,6 +112,7 @@ pub struct Identity {
     owner: Arc<Caller>,
     directory: ArcSwap<Directory>,
     remembered: Remembered,
+    throttle: Throttle,
     acquainted: Acquaintances,
     taken_back: broadcast::Sender<Arc<str>>,
     resource: ArcSwap<Resource>,
@@ -120,6 +127,7 @@ impl Identity {
             owner: Arc::new(Caller::owner(operator)),
             directory: ArcSwap::from_pointee(directory),
             remembered: Remembered::default(),
+            throttle: Throttle::default(),
             acquainted: Acquaintances::default(),
             taken_back: broadcast::channel(64).0,
             resource: ArcSwap::from_pointee(resource),
@@ -128,7 +136,17 @@ impl Identity {
 
     /// A gateway that only its owner can reach.
     pub fn local(user: &str) -> Self {
-        Self::new(Mode::Local, user, Directory::default(), Resource::default())
+        Self::new(Mode::Local(LocalUsers::Own), user, Directory::default(), Resource::default())
+    }
+
+    /// Whether a connection is let in by who owns its other end.
+    pub fn asks_for_peer(&self) -> bool {
+        matches!(**self.mode.load(), Mode::Local(LocalUsers::Own))
+    }
+
+    /// Whether all connections are those of one user or of one proxy.
+    pub fn is_undivided(&self) -> bool {
+        matches!(**self.mode.load(), Mode::Local(_) | Mode::Header(_))
     }
 
     /// How the gateway describes itself to clients that look for a way in.
@@ -175,21 +193,53 @@ impl Identity {
         // Before the mode: whoever is identified by a mode that goes meanwhile is not remembered.
         let since = self.remembered.generation();
         let mode = self.mode.load();
-        if matches!(**mode, Mode::Local) {
+        // Over the control socket the operator administers every gateway, as they could by its files.
+        let is_operator = matches!(knock, Knock::Http { via: Via::Control, .. });
+        if is_operator || matches!(**mode, Mode::Local(_)) {
             let directory = self.directory.load();
             return match wish {
                 Wish { persona: None, level: None } if directory.veil.is_none() => Ok(self.owner.clone()),
                 wish => directory.grant_owner(&self.owner, wish.persona, wish.level),
             };
         }
+        let address = match knock {
+            Knock::Http { via: Via::Network(address), .. } => Some(address),
+            Knock::Http { .. } | Knock::Socket { .. } => None,
+        };
+        let found = self.find(knock, wish, address, (mode, since), book).await;
+        if let (Err(Unidentified::Refused), Some(address)) = (&found, address) {
+            self.throttle.note(address, digest_of_shown(knock), Instant::now());
+        }
+        found
+    }
+
+    /// Finds a caller by what they showed, under a mode that was read in this generation.
+    async fn find(
+        &self,
+        knock: Knock<'_>,
+        wish: Wish<'_>,
+        address: Option<IpAddr>,
+        (mode, since): (Guard<Arc<Mode>>, u64),
+        book: &dyn TokenBook,
+    ) -> Result<Arc<Caller>, Unidentified> {
         let (kind, shown) = match (knock, &**mode) {
             (Knock::Socket { .. }, _) => ("socket", &*self.operator),
-            (Knock::Http { headers, .. }, Mode::Header(proxy)) => ("user", proxy.user(headers)?),
+            (Knock::Http { headers, .. }, Mode::Header(proxy)) => {
+                let user = proxy.user(headers);
+                // The right secret is no guess, however many wrong ones came from the same address.
+                if user == Err(Unidentified::Refused) {
+                    self.may_try(address)?;
+                }
+                ("user", user?)
+            }
             (Knock::Http { headers, .. }, _) => ("token", bearer::token(headers)?),
         };
         let key = key_of(&[kind, shown, wish.persona.unwrap_or("\0"), wish.level.unwrap_or("\0")]);
         if let Some(caller) = self.remembered.get(&key) {
             return Ok(caller);
+        }
+        if kind == "token" && !self.remembered.knew(&key) {
+            self.may_try(address)?;
         }
         let mode = Guard::into_inner(mode);
         let claimed = match (kind, &*mode) {
@@ -212,6 +262,14 @@ impl Identity {
         Ok(caller)
     }
 
+    /// Whether an address may show another credential now.
+    fn may_try(&self, address: Option<IpAddr>) -> Result<(), Unidentified> {
+        match address.and_then(|address| self.throttle.wait(address, Instant::now())) {
+            Some(wait) => Err(Unidentified::Throttled { seconds: wait.as_secs().max(1) }),
+            None => Ok(()),
+        }
+    }
+
     /// The caller of an earlier call, with the rights they have now; `tokens` are the gateway's own, and `kept` is what
     /// was kept of the user's latest sign-in.
     pub(crate) async fn absent(
@@ -226,11 +284,11 @@ impl Identity {
         // Only the machine itself vouches for the operator's name where callers show tokens.
         let by_name = matches!(who.identified_by, None | Some(IdentifiedBy::Name | IdentifiedBy::Any));
         let claimed = match &*self.mode.load_full() {
-            Mode::Local if operator => {
+            Mode::Local(_) if operator => {
                 let owner = self.directory.load().grant_owner(&self.owner, who.persona, who.level)?;
                 return Ok(Rights::Known(owner));
             }
-            Mode::Local => None,
+            Mode::Local(_) => None,
             Mode::Header(_) => by_name.then(named),
             Mode::Token => {
                 let standing = |which| token::standing_of(user, which, tokens, clock::now());
@@ -292,7 +350,7 @@ impl<'a> Wish<'a> {
     fn of(knock: Knock<'a>) -> Result<Self, Unidentified> {
         let (headers, named) = match knock {
             Knock::Socket { persona } => return Ok(Self { persona, level: None }),
-            Knock::Http { headers, persona } => (headers, persona),
+            Knock::Http { headers, persona, .. } => (headers, persona),
         };
         let header = one(headers, &PERSONA_HEADER).map_err(|()| Unidentified::unreadable_persona())?;
         let persona = match (named, header) {
@@ -318,6 +376,12 @@ fn one(headers: &HeaderMap, name: impl AsHeaderName) -> Result<Option<&str>, ()>
 /// Whether a text can be the name of a user or a group.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME && !text.chars().any(char::is_control) && text.trim() == text
+}
+
+/// A digest of the credential that was shown in the usual header.
+fn digest_of_shown(knock: Knock<'_>) -> Option<[u8; 32]> {
+    let Knock::Http { headers, .. } = knock else { return None };
+    headers.get(AUTHORIZATION).map(|shown| Sha256::digest(shown.as_bytes()).into())
 }
 
 fn key_of(parts: &[&str]) -> [u8; 32] {

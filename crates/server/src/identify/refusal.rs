@@ -14,6 +14,15 @@ pub enum Unidentified {
     /// What was shown does not count.
     #[error("the credential was not accepted")]
     Refused,
+    /// Too many bad credentials came from the same address.
+    #[error("too many bad credentials came from your address")]
+    Throttled {
+        /// How long to wait.
+        seconds: u64,
+    },
+    /// Another user of the machine than the one who runs the gateway.
+    #[error("this gateway is for the user who runs it")]
+    OtherUser,
     /// Whoever could say cannot be asked.
     #[error("who calls cannot be found out at the moment")]
     Unavailable,
@@ -45,7 +54,11 @@ impl Unidentified {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
                 return;
             }
-            Self::Persona { .. } => return,
+            Self::Throttled { seconds } => {
+                headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
+                return;
+            }
+            Self::Persona { .. } | Self::OtherUser => return,
         };
         let challenge = resource.challenge(request, path, shown);
         if let Some(value) = challenge.and_then(|text| HeaderValue::from_str(&text).ok()) {
@@ -57,7 +70,8 @@ impl Unidentified {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Missing | Self::Refused => StatusCode::UNAUTHORIZED,
-            Self::Persona { .. } => StatusCode::FORBIDDEN,
+            Self::Persona { .. } | Self::OtherUser => StatusCode::FORBIDDEN,
+            Self::Throttled { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -68,6 +82,8 @@ impl Fault for Unidentified {
         match self {
             Self::Missing => "auth.required",
             Self::Refused => "auth.refused",
+            Self::Throttled { .. } => "auth.too-many-attempts",
+            Self::OtherUser => "auth.other-user",
             Self::Unavailable => "auth.unavailable",
             Self::Persona { .. } => "persona.unknown",
         }
@@ -86,6 +102,10 @@ impl Fault for Unidentified {
                 "send `Authorization: Bearer TOKEN`; the command line takes TOOLBOOTH_TOKEN".into()
             }
             Self::Refused => "it may have expired or been taken back; ask whoever runs the gateway".into(),
+            Self::Throttled { seconds } => format!("wait {seconds} s; a credential that was good before still is"),
+            Self::OtherUser => {
+                "run a gateway of your own, or ask its user for `auth.local_users: any` or another `auth.mode`".into()
+            }
             Self::Unavailable => "try again; whoever runs the gateway finds the reason in its log".into(),
             Self::Persona { .. } => "leave the persona out, or ask whoever runs the gateway for it".into(),
         })

@@ -3,7 +3,6 @@
 use super::*;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -64,7 +63,7 @@ async fn a_token_counts_until_it_is_taken_back() {
     let identity = Identity::new(Mode::Token, "me", directory(), Resource::default());
     let identify = async |token: &str, persona| {
         let headers = headers(&[("authorization", &format!("Bearer {token}"))]);
-        identity.identify(Knock::Http { headers: &headers, persona }, &book).await
+        identity.identify(Knock::Http { headers: &headers, persona, via: Via::Inside }, &book).await
     };
     let ann = identify("good", None).await.unwrap();
     assert_eq!((&*ann.user, ann.persona_name()), ("ann", Some("dev")));
@@ -121,7 +120,9 @@ async fn a_proxy_is_believed_by_its_secret_alone() {
         (&[("authorization", "Bearer x"), user], Err(Unidentified::Missing)),
     ];
     for (shown, expected) in cases {
-        let found = identity.identify(Knock::Http { headers: &headers(shown), persona: None }, &NoBook).await;
+        let found = identity
+            .identify(Knock::Http { headers: &headers(shown), persona: None, via: Via::Inside }, &NoBook)
+            .await;
         let found = found.map(|caller| caller.user.to_string());
         assert_eq!(found, expected.map(str::to_owned), "{shown:?}");
     }
@@ -133,7 +134,10 @@ async fn rights_come_from_the_directory() {
     let as_user = |user| headers(&[("x-user-email", user), ("x-proxy-secret", "let me in")]);
     let identify = async |user| {
         let headers = as_user(user);
-        identity.identify(Knock::Http { headers: &headers, persona: None }, &NoBook).await.unwrap()
+        identity
+            .identify(Knock::Http { headers: &headers, persona: None, via: Via::Inside }, &NoBook)
+            .await
+            .unwrap()
     };
     let (ann, root, bob) = (identify("ann").await, identify("root").await, identify("bob").await);
     assert!(ann.groups.contains("staff") && ann.groups.contains("users") && !ann.groups.contains("keepers"));
@@ -167,7 +171,8 @@ async fn unknown_and_forbidden_personas_read_the_same() {
     ];
     for (identity, persona, more, expected) in cases {
         let headers = headers(&[&shown, more].concat());
-        let found = identity.identify(Knock::Http { headers: &headers, persona }, &NoBook).await;
+        let found =
+            identity.identify(Knock::Http { headers: &headers, persona, via: Via::Inside }, &NoBook).await;
         let found = found.map(|caller| caller.persona_name().map(str::to_owned));
         let expected = expected.map(|name| name.map(str::to_owned)).map_err(Unidentified::persona);
         assert_eq!(found, expected, "{persona:?} {more:?}");

@@ -326,7 +326,8 @@ impl Following {
             requests.raw(key, &request.finish());
         }
         let engine = &self.door.engine;
-        let Some(handle) = engine.parking().park(Parked { ongoing, questions }) else {
+        let Some(handle) = engine.parking().park(&self.client.caller.user, Parked { ongoing, questions })
+        else {
             return internal("too many calls wait for their clients");
         };
         match engine.states().seal(Meaning::Parked(handle), binding) {

@@ -1,7 +1,7 @@
 //! The MCP door over HTTP: one endpoint, both eras.
 
 use super::Door;
-use super::client::{Client, modern_facts};
+use super::client::{Client, legacy_facts, modern_facts};
 use super::follow::{Final, Following, Step};
 use super::listen::{Filter, Listening, Shown};
 use super::long;
@@ -9,19 +9,22 @@ use super::methods::{self, Begun, Reply};
 use super::session::Session;
 use super::translate::LIST_END;
 use crate::body::{Body, Ungathered, content_coding, gather};
+use crate::converse::{Visitor, attempt};
 use crate::identify::{Knock, Unidentified, carrying, in_conversation};
+use crate::pace::Paced;
+use crate::peer::Via;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use std::collections::VecDeque;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use toolbooth_core::caller::{Caller, ClientFacts};
+use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Fault;
 use toolbooth_core::json::RawJson;
+use toolbooth_engine::Refusal;
 use toolbooth_wire::codes::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError,
     UNSUPPORTED_VERSION,
@@ -31,17 +34,34 @@ use toolbooth_wire::meta::{RequestMeta, unsupported_version};
 use toolbooth_wire::sse::{KEEP_ALIVE, write_event};
 use toolbooth_wire::{Era, Id, Message, Notification, Revision, mirror, strict};
 
+/// The body of a request, under deadlines.
+type Incoming = Paced<hyper::body::Incoming>;
+
 /// What a body has to be.
 const JSON: &str = "application/json";
 
 /// Serves one request to the endpoint.
-pub async fn serve(door: Arc<Door>, request: Request<Incoming>, persona: Option<&str>) -> Response<Body> {
-    let knock = Knock::Http { headers: request.headers(), persona };
+pub async fn serve(
+    door: Arc<Door>,
+    request: Request<Incoming>,
+    persona: Option<&str>,
+    visitor: &Visitor,
+) -> Response<Body> {
+    let knock = Knock::Http { headers: request.headers(), persona, via: visitor.via() };
     let identified = pin!(door.identify(knock)).await;
     let caller = match identified {
         Ok(caller) => caller,
-        Err(unidentified) => return turned_away(&door, &unidentified, &request),
+        Err(unidentified) => {
+            let attempt = attempt(request.method(), request.uri().path());
+            door.note_refusal(&unidentified, &visitor.source(), &attempt);
+            return turned_away(&door, &unidentified, &request);
+        }
     };
+    if let Err(problem) = visitor.known_as(&caller) {
+        let data = serde_json::json!({"toolbooth": {"code": problem.code, "hint": problem.hint}});
+        let error = RpcError::new(INVALID_REQUEST, problem.message).with_data(RawJson::from_value(&data));
+        return closing(failure(StatusCode::SERVICE_UNAVAILABLE, None, &error));
+    }
     let caller = match in_conversation(caller, request.headers()) {
         Ok(caller) => caller,
         Err(problem) => {
@@ -52,8 +72,8 @@ pub async fn serve(door: Arc<Door>, request: Request<Incoming>, persona: Option<
     let caller =
         carrying(door.engine.wanted_headers().as_deref().map(Vec::as_slice), caller, request.headers());
     match *request.method() {
-        Method::POST => pin!(post(door, caller, request)).await,
-        Method::GET => Box::pin(get(&door, &caller, request.headers())).await,
+        Method::POST => pin!(post(door, caller, request, visitor)).await,
+        Method::GET => Box::pin(get(&door, &caller, request.headers(), visitor.via())).await,
         Method::DELETE => delete(&door, &caller, request.headers()),
         _ => not_allowed(),
     }
@@ -77,7 +97,12 @@ fn turned_away(door: &Door, unidentified: &Unidentified, request: &Request<Incom
     response
 }
 
-async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) -> Response<Body> {
+async fn post(
+    door: Arc<Door>,
+    caller: Arc<Caller>,
+    request: Request<Incoming>,
+    visitor: &Visitor,
+) -> Response<Body> {
     let (head, body) = request.into_parts();
     let json = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let is_json = |kind: &str| {
@@ -99,6 +124,12 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
             let why = format!("Invalid Request: the body is over {} bytes", door.body_limit);
             return failure(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(INVALID_REQUEST, why));
         }
+        Err(Ungathered::TooSlow) => {
+            let data = serde_json::json!({"toolbooth": {"code": "request.too-slow"}});
+            let error = RpcError::new(INVALID_REQUEST, "Invalid Request: the body came too slowly");
+            let error = error.with_data(RawJson::from_value(&data));
+            return closing(failure(StatusCode::REQUEST_TIMEOUT, None, &error));
+        }
         Err(Ungathered::BrokenOff) => return plain(StatusCode::BAD_REQUEST),
     };
     if text.trim_ascii_start().first() == Some(&b'[') {
@@ -114,7 +145,7 @@ async fn post(door: Arc<Door>, caller: Arc<Caller>, request: Request<Incoming>) 
         }
     };
     match message {
-        Message::Request(request) => pin!(asked(&door, &caller, &head.headers, request)).await,
+        Message::Request(request) => pin!(asked(&door, &caller, &head.headers, request, visitor)).await,
         Message::Notification(notification) => told(&door, &caller, &head.headers, notification),
         Message::Response(response) => match session_of(&door, &caller, &head.headers, None) {
             Ok(session) => {
@@ -134,6 +165,7 @@ async fn asked(
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     request: toolbooth_wire::Request,
+    visitor: &Visitor,
 ) -> Response<Body> {
     let refuse = |error: RpcError| failure(status_of(&error, Era::Modern), Some(&request.id), &error);
     let meta = match RequestMeta::of(request.params.as_ref()) {
@@ -152,16 +184,26 @@ async fn asked(
     if meta.is_modern() || modern_header || request.method == "server/discover" {
         let client = match modern_client(caller, headers, &request, &meta) {
             Ok(client) => client,
-            Err(error) => return refuse(error),
+            Err(error) => {
+                if error.code == HEADER_MISMATCH {
+                    door.engine.record_refusal(Refusal {
+                        code: "request.header-mismatch",
+                        source: &visitor.source(),
+                        user: Some(&caller.user),
+                        attempt: "POST /mcp",
+                    });
+                }
+                return refuse(error);
+            }
         };
-        return pin!(begin(door, &client, headers, request, meta)).await;
+        return pin!(begin(door, &client, headers, request, meta, visitor.via())).await;
     }
     let session = match session_of(door, caller, headers, Some(&request.id)) {
         Ok(session) => session,
         Err(response) => return *response,
     };
     let client = Client::of_session(session, caller);
-    pin!(begin(door, &client, headers, request, meta)).await
+    pin!(begin(door, &client, headers, request, meta, visitor.via())).await
 }
 
 fn modern_client(
@@ -175,7 +217,7 @@ fn modern_client(
         mirror::check(headers, version, &request.method, request.params.as_ref())?;
     }
     let revision = meta.modern_revision()?;
-    Ok(Client { caller: caller.clone(), facts: Arc::new(modern_facts(meta)), revision, session: None })
+    Ok(Client { caller: caller.clone(), facts: Arc::new(modern_facts(meta)?), revision, session: None })
 }
 
 async fn begin(
@@ -184,16 +226,20 @@ async fn begin(
     headers: &HeaderMap,
     request: toolbooth_wire::Request,
     meta: RequestMeta,
+    via: Via,
 ) -> Response<Body> {
     let begun = pin!(methods::begin(door, client, &request, meta, Some(headers))).await;
     match begun {
         Ok(Begun::Ready(reply)) => json(StatusCode::OK, reply_pieces(&request.id, reply, client.era())),
         Ok(Begun::Ongoing(following)) => pin!(follow(following, client.era(), door.keep_alive)).await,
         Ok(Begun::Listen(filter)) => {
-            let listening =
-                Box::pin(Listening::open(door, client, shown(headers), filter, Some(request.id.clone())))
-                    .await;
-            events(changes(listening, Some(request.id), door.keep_alive))
+            let shown = Shown::Headers(headers.clone(), via);
+            let opened =
+                Box::pin(Listening::open(door, client, shown, filter, Some(request.id.clone()))).await;
+            match opened {
+                Ok(listening) => events(changes(listening, Some(request.id), door.keep_alive)),
+                Err(error) => failure(StatusCode::TOO_MANY_REQUESTS, Some(&request.id), &error),
+            }
         }
         Err(error) => failure(status_of(&error, client.era()), Some(&request.id), &error),
     }
@@ -281,14 +327,7 @@ pub(super) fn open_session(
     let version = params.member("protocolVersion");
     let version =
         version.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`protocolVersion` is missing"))?;
-    let capabilities = params.member("capabilities").filter(RawJson::is_object);
-    let facts = ClientFacts {
-        info: params.member("clientInfo").map(|info| info.detached()),
-        capabilities: capabilities.map_or_else(RawJson::empty_object, |capabilities| capabilities.detached()),
-        log_level: None,
-        loaded: Some(Arc::default()),
-    };
-    Session::new(caller, Revision::negotiate(&version), facts)
+    Session::new(caller, Revision::negotiate(&version), legacy_facts(params)?)
         .ok_or_else(|| invalid("no randomness for a session"))
 }
 
@@ -348,7 +387,7 @@ pub(super) fn session_of(
 }
 
 /// The stream on which a legacy client hears of changes.
-async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {
+async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap, via: Via) -> Response<Body> {
     if !headers.contains_key(&mirror::SESSION_ID) {
         return not_allowed();
     }
@@ -362,13 +401,12 @@ async fn get(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Res
     };
     let ended = session.open_stream();
     let client = Client::of_session(session, caller);
-    let listening = Listening::open(door, &client, shown(headers), Filter::lists(), None).await;
+    let shown = Shown::Headers(headers.clone(), via);
+    let listening = match Listening::open(door, &client, shown, Filter::lists(), None).await {
+        Ok(listening) => listening,
+        Err(error) => return failure(StatusCode::TOO_MANY_REQUESTS, None, &error),
+    };
     events(Box::pin(changes(listening, None, door.keep_alive).take_until(Box::pin(ended))))
-}
-
-/// What is kept of a request to find out later who listens.
-fn shown(headers: &HeaderMap) -> Shown {
-    Shown::Headers(headers.clone())
 }
 
 fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<Body> {
@@ -443,6 +481,12 @@ fn events(stream: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + '
     let headers = response.headers_mut();
     headers.insert("cache-control", HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// The same answer, after which the connection ends.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

@@ -219,7 +219,7 @@ impl Connection {
     async fn client(&self, meta: &RequestMeta) -> Result<Client, RpcError> {
         let caller = self.caller().await?;
         if meta.is_modern() {
-            let facts = Arc::new(modern_facts(meta));
+            let facts = Arc::new(modern_facts(meta)?);
             return Ok(Client { caller, facts, revision: meta.modern_revision()?, session: None });
         }
         let Some(session) = self.current_session() else {
@@ -253,10 +253,13 @@ impl Connection {
             }
             Begun::Listen(filter) => {
                 let cancel = self.track(&request.id);
-                let listening =
+                let opened =
                     Listening::open(&self.door, &client, Shown::Socket, filter, Some(request.id.clone()))
                         .await;
-                self.listen(listening, cancel.cancelled()).await;
+                match opened {
+                    Ok(listening) => self.listen(listening, cancel.cancelled()).await,
+                    Err(error) => self.send(write_error(Some(&request.id), &error)).await,
+                }
             }
             Begun::Ongoing(mut following) => {
                 if client.era() == Era::Modern {
@@ -311,9 +314,12 @@ impl Connection {
         };
         let over = session.over();
         tasks.spawn(async move {
-            let listening =
+            let opened =
                 Listening::open(&connection.door, &client, Shown::Socket, Filter::lists(), None).await;
-            connection.listen(listening, over.cancelled()).await;
+            // A client over its share of streams is told of no changes; its requests are served.
+            if let Ok(listening) = opened {
+                connection.listen(listening, over.cancelled()).await;
+            }
         });
     }
 }

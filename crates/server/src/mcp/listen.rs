@@ -2,7 +2,9 @@
 
 use super::Door;
 use super::client::Client;
+use super::streams::StreamSeat;
 use crate::identify::Knock;
+use crate::peer::Via;
 use bytes::Bytes;
 use http::HeaderMap;
 use std::collections::{HashSet, VecDeque};
@@ -111,8 +113,8 @@ impl Filter {
 /// What a client showed when it opened its stream: it is looked at again, as rights come and go.
 #[derive(Debug, Clone)]
 pub enum Shown {
-    /// The headers of its request.
-    Headers(HeaderMap),
+    /// The headers of its request, and how that came.
+    Headers(HeaderMap, Via),
     /// That it is at the local socket.
     Socket,
 }
@@ -135,17 +137,19 @@ pub struct Listening {
     taken_back: broadcast::Receiver<Arc<str>>,
     first: Option<Bytes>,
     subscribed: Vec<String>,
+    _seat: StreamSeat,
 }
 
 impl Listening {
-    /// Opens a stream. Resources are subscribed to at their servers.
+    /// Opens a stream, if its user may have one more. Resources are subscribed to at their servers.
     pub async fn open(
         door: &Arc<Door>,
         client: &Client,
         shown: Shown,
         mut filter: Filter,
         id: Option<Id>,
-    ) -> Self {
+    ) -> Result<Self, RpcError> {
+        let seat = door.streams.take(&client.caller.user)?;
         let changes = door.engine.changes();
         let taken_back = door.identity.taken_back();
         let mut subscribed = Vec::new();
@@ -168,6 +172,7 @@ impl Listening {
             taken_back,
             first: None,
             subscribed,
+            _seat: seat,
         };
         for kind in ListKind::ALL {
             listening.is_other(kind);
@@ -178,7 +183,7 @@ impl Listening {
             listening.first =
                 Some(listening.message("notifications/subscriptions/acknowledged", Some(params.finish())));
         }
-        listening
+        Ok(listening)
     }
 
     /// The next message. Dropping the future loses nothing.
@@ -243,7 +248,7 @@ impl Listening {
         self.look_again = Instant::now() + LOOK_AGAIN;
         let persona = self.client.caller.persona_name();
         let knock = match &self.shown {
-            Shown::Headers(headers) => Knock::Http { headers, persona },
+            Shown::Headers(headers, via) => Knock::Http { headers, persona, via: *via },
             Shown::Socket => Knock::Socket { persona },
         };
         let caller = self.door.identify(knock).await.ok()?;

@@ -10,18 +10,22 @@ pub mod listen;
 mod long;
 pub mod methods;
 pub mod session;
+pub mod streams;
 pub mod trace;
 pub mod translate;
 
+use crate::connections::ConnectionLimits;
 use crate::guard::Guard;
 use crate::identify::{Identity, Knock, Unidentified};
 use session::Sessions;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use streams::Streams;
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::caller::Caller;
-use toolbooth_engine::Engine;
+use toolbooth_core::fault::Fault;
+use toolbooth_engine::{Engine, Refusal};
 use toolbooth_upstream::peer::Reading;
 
 /// What every MCP door shares.
@@ -35,6 +39,10 @@ pub struct Door {
     pub identity: Identity,
     /// Legacy sessions.
     pub sessions: Sessions,
+    /// Bounds on connections.
+    pub limits: ConnectionLimits,
+    /// Open streams of changes.
+    pub streams: Arc<Streams>,
     /// The largest request taken.
     pub body_limit: usize,
     /// Whether long results may stay in pieces.
@@ -48,6 +56,7 @@ pub struct Door {
 impl Door {
     /// Ends legacy sessions that nobody uses.
     pub fn sweep(&self) {
+        self.engine.settle_refusals();
         for gone in self.sessions.sweep() {
             http::forget(self, &gone);
         }
@@ -56,5 +65,12 @@ impl Door {
     /// The caller behind a knock at any door.
     pub async fn identify(&self, knock: Knock<'_>) -> Result<Arc<Caller>, Unidentified> {
         pin!(self.identity.identify(knock, &*self.engine)).await
+    }
+
+    /// Records that somebody's credential was not accepted. That a credential is missing is how clients begin.
+    pub fn note_refusal(&self, unidentified: &Unidentified, source: &str, attempt: &str) {
+        if matches!(unidentified, Unidentified::Refused | Unidentified::Throttled { .. }) {
+            self.engine.record_refusal(Refusal { code: unidentified.code(), source, user: None, attempt });
+        }
     }
 }

@@ -197,33 +197,66 @@ impl Session {
 /// All sessions.
 #[derive(Debug)]
 pub struct Sessions {
-    open: RwLock<NameMap<Arc<str>, Arc<Session>>>,
+    open: RwLock<Open>,
     limit: usize,
+    /// How many of them may be one user's.
+    share: usize,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    by_id: NameMap<Arc<str>, Arc<Session>>,
+    of_user: HashMap<Arc<str>, usize>,
+}
+
+impl Open {
+    fn remove(&mut self, id: &str) -> Option<Arc<Session>> {
+        let session = self.by_id.remove(id)?;
+        match self.of_user.get_mut(&session.caller.user) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.of_user.remove(&session.caller.user)),
+        }
+        Some(session)
+    }
+
+    /// Takes out the session of a user that was unused for longest.
+    fn remove_oldest_of(&mut self, user: &str) -> Option<Arc<Session>> {
+        let mine = self.by_id.values().filter(|session| *session.caller.user == *user);
+        let oldest = mine.max_by_key(|session| session.idle_for())?.id.clone();
+        self.remove(&oldest)
+    }
 }
 
 impl Sessions {
-    /// At most `limit` sessions at once.
-    pub fn new(limit: usize) -> Self {
-        Self { open: RwLock::default(), limit: limit.max(1) }
+    /// At most `limit` sessions at once, and `share` of one user.
+    pub fn new(limit: usize, share: usize) -> Self {
+        Self { open: RwLock::default(), limit: limit.max(1), share: share.max(1) }
     }
 
-    /// Adds a session. When there are too many, the one unused for longest goes.
+    /// Adds a session. A user who has their share loses the one unused for longest; when there are too many in all,
+    /// the user with the most does.
     pub fn add(&self, session: Arc<Session>) -> Vec<Arc<Session>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let mut gone = Vec::new();
-        if open.len() >= self.limit {
-            let oldest =
-                open.values().max_by_key(|session| session.idle_for()).map(|session| session.id.clone());
-            gone.extend(oldest.and_then(|id| open.remove(&id)));
-        }
-        open.insert(session.id.clone(), session);
+        let user = &session.caller.user;
+        let mine = open.of_user.get(user).copied().unwrap_or_default();
+        let loser = if mine >= self.share {
+            Some(user.clone())
+        } else if open.by_id.len() >= self.limit {
+            open.of_user.iter().max_by_key(|(_, count)| **count).map(|(user, _)| user.clone())
+        } else {
+            None
+        };
+        gone.extend(loser.and_then(|user| open.remove_oldest_of(&user)));
+        *open.of_user.entry(user.clone()).or_default() += 1;
+        open.by_id.insert(session.id.clone(), session);
         gone
     }
 
     /// The session of an id, if it is this user's.
     pub fn get(&self, id: &str, caller: &Caller) -> Option<Arc<Session>> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let session = open.get(id).filter(|session| session.caller.user == caller.user)?;
+        let session = open.by_id.get(id).filter(|session| session.caller.user == caller.user)?;
         session.touch();
         Some(session.clone())
     }
@@ -240,7 +273,7 @@ impl Sessions {
             session.idle_for() > IDLE_LIMIT
                 && lock(&session.stream).as_ref().is_none_or(oneshot::Sender::is_closed)
         };
-        let gone: Vec<Arc<Session>> = open.values().filter(|session| idle(session)).cloned().collect();
+        let gone: Vec<Arc<Session>> = open.by_id.values().filter(|session| idle(session)).cloned().collect();
         for session in &gone {
             open.remove(&session.id);
         }
@@ -249,11 +282,41 @@ impl Sessions {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.open.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.open.read().unwrap_or_else(PoisonError::into_inner).by_id.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(user: &str) -> Arc<Session> {
+        let caller = Arc::new(Caller::owner(user));
+        Session::new(&caller, Revision::negotiate("2025-11-25"), ClientFacts::default()).expect("randomness")
+    }
+
+    #[test]
+    fn a_user_over_their_share_loses_sessions_of_their_own() {
+        let sessions = Sessions::new(4, 2);
+        let (bob, ann) = (session("bob"), session("ann"));
+        assert!(sessions.add(bob.clone()).is_empty() && sessions.add(ann.clone()).is_empty());
+        for _ in 0..10 {
+            let gone: Vec<_> =
+                sessions.add(session("ann")).iter().map(|gone| gone.caller.user.clone()).collect();
+            assert!(gone.iter().all(|user| &**user == "ann"), "{gone:?}");
+        }
+        assert_eq!(sessions.len(), 3);
+        assert!(sessions.get(&bob.id, &bob.caller).is_some());
+        assert!(sessions.add(session("cat")).is_empty());
+        let gone = sessions.add(session("dan"));
+        assert_eq!(gone.len(), 1);
+        assert_eq!(&*gone[0].caller.user, "ann", "whoever has the most");
+        assert!(sessions.remove(&bob.id).is_some());
+        assert_eq!(sessions.len(), 3);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::asked::{At, Nothing};
 use super::problem::{ProblemDocument, not_found};
-use super::who::Who;
+use super::who::{By, Who};
 use super::{ConfigView, Rest};
 use crate::identify::Knock;
 use axum::Json;
@@ -62,7 +62,7 @@ pub struct ReadyView {
 
 /// Says that the gateway answers clients; to administrators, how its servers and calls do.
 #[utoipa::path(get, path = "/ready", responses((status = 200, description = "It does.", body = ReadyView)))]
-pub async fn ready(State(rest): State<Rest>, headers: HeaderMap, _: Nothing) -> Json<ReadyView> {
+pub async fn ready(State(rest): State<Rest>, By(via): By, headers: HeaderMap, _: Nothing) -> Json<ReadyView> {
     let ready = ReadyView {
         status: "ready",
         revision: None,
@@ -71,7 +71,7 @@ pub async fn ready(State(rest): State<Rest>, headers: HeaderMap, _: Nothing) -> 
         calls: None,
         config: None,
     };
-    let knock = Knock::Http { headers: &headers, persona: None };
+    let knock = Knock::Http { headers: &headers, persona: None, via };
     match rest.door.identify(knock).await {
         Ok(caller) if caller.admin == Admin::Yes => {}
         _ => return Json(ready),

@@ -1,11 +1,14 @@
 //! What REST requests hold besides their caller: bodies, queries and ids, read strictly.
 
+use super::Rest;
 use super::problem::ProblemDocument;
-use crate::body::content_coding;
+use crate::body::{Ungathered, content_coding, gather};
 use crate::identify::{MAX_SESSION, is_session};
 use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use http::StatusCode;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 use std::future::Future;
@@ -23,9 +26,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ProblemDocument> {
         match Query::<T>::try_from_uri(&parts.uri) {
             Ok(Query(query)) => Ok(Self(query)),
-            Err(rejection) => Err(bad_query(rejection.body_text()).into()),
+            Err(rejection) => Err(bad_query(reason_of(&rejection)).into()),
         }
     }
+}
+
+/// What is wrong with a query, without the words of the library that read it.
+fn reason_of(rejection: &QueryRejection) -> String {
+    let text = rejection.body_text();
+    let reason = text.rsplit_once("query string: ").map_or(text.as_str(), |(_, reason)| reason);
+    format!("the query cannot be read: {reason}")
 }
 
 /// A request that asks nothing in its query.
@@ -69,10 +79,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
 /// The body of a request, whole.
 pub struct Sent(pub Bytes);
 
-impl<S: Send + Sync> FromRequest<S> for Sent {
+impl FromRequest<Rest> for Sent {
     type Rejection = ProblemDocument;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDocument> {
+    async fn from_request(request: Request, rest: &Rest) -> Result<Self, ProblemDocument> {
         if let Some(coding) = content_coding(request.headers()) {
             return Err(Problem {
                 code: "request.encoded-body",
@@ -82,17 +92,48 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
             }
             .into());
         }
-        match Bytes::from_request(request, state).await {
+        let is_json = says_json(request.headers());
+        match gather(request.into_body(), rest.door.body_limit).await {
+            // Nothing says nothing, whatever it is called.
+            Ok(body) if !is_json && !body.is_empty() => Err(not_json().into()),
             Ok(body) => Ok(Self(body)),
-            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(Problem {
+            Err(Ungathered::TooSlow) => Err(too_slow().into()),
+            Err(Ungathered::TooLong) => Err(Problem {
                 code: "request.too-large",
                 blame: Blame::Caller,
                 message: "the body is longer than a request may be".into(),
                 hint: Some("files go to /files, and a call names them".into()),
             }
             .into()),
-            Err(_) => Err(bad_body("the body broke off".into(), "send it again").into()),
+            Err(Ungathered::BrokenOff) => Err(bad_body("the body broke off".into(), "send it again").into()),
         }
+    }
+}
+
+/// Whether a request says that its body is JSON. A page elsewhere cannot say so without asking first.
+fn says_json(headers: &HeaderMap) -> bool {
+    let mut kinds = headers.get_all(CONTENT_TYPE).iter();
+    let kind = kinds.next().and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json") && kinds.next().is_none()
+}
+
+fn not_json() -> Problem {
+    Problem {
+        code: "request.not-json",
+        blame: Blame::Caller,
+        message: "the body must be JSON, and Content-Type must say so".into(),
+        hint: Some("send `Content-Type: application/json`".into()),
+    }
+}
+
+/// A body that came too slowly.
+pub fn too_slow() -> Problem {
+    Problem {
+        code: "request.too-slow",
+        blame: Blame::Caller,
+        message: "the body came too slowly".into(),
+        hint: Some("send it without pauses; large files go to /files".into()),
     }
 }
 

@@ -3,9 +3,10 @@
 use super::Rest;
 use super::asked::bad_query;
 use super::problem::ProblemDocument;
-use super::who::Who;
+use super::who::{By, Who};
 use crate::identify::Knock;
 use crate::mcp::Door;
+use crate::peer::Via;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
@@ -115,6 +116,7 @@ pub async fn follow(
     State(rest): State<Rest>,
     Who(caller): Who,
     RawQuery(query): RawQuery,
+    By(via): By,
     headers: HeaderMap,
 ) -> Result<Response, ProblemDocument> {
     let wanted = Wanted::read(query.as_deref(), &headers)?;
@@ -127,6 +129,7 @@ pub async fn follow(
     let told = Told {
         door: rest.door.clone(),
         headers,
+        via,
         caller,
         follower,
         taken_back,
@@ -197,6 +200,7 @@ struct Told {
     door: Arc<Door>,
     /// What the caller showed; it is looked at again, as rights come and go.
     headers: HeaderMap,
+    via: Via,
     caller: Arc<Caller>,
     follower: Follower,
     taken_back: broadcast::Receiver<Arc<str>>,
@@ -252,7 +256,7 @@ impl Told {
     /// Finds out who listens, as rights are now; nothing when that is nobody who may.
     async fn identify_again(&mut self) -> Option<()> {
         self.look_again = Instant::now() + LOOK_AGAIN;
-        let knock = Knock::Http { headers: &self.headers, persona: None };
+        let knock = Knock::Http { headers: &self.headers, persona: None, via: self.via };
         let caller = self.door.identify(knock).await.ok()?;
         if caller.user != self.caller.user {
             return None;

@@ -115,10 +115,15 @@ fn dress(operation: &mut Value, endpoint: &Endpoint, access: Access) {
     if access != Access::Anybody {
         common.push((401, "`auth.required` or `auth.refused`: who calls is not known."));
         common.push((403, "`persona.unknown`: no such persona for this caller."));
+        common.push((429, "`auth.too-many-attempts`: too many bad credentials came from this address."));
         common.push((503, "`auth.unavailable`: who calls cannot be found out at the moment."));
     }
     if has_body {
+        common.push((408, "`request.too-slow`: the body came too slowly."));
         common.push((413, "`request.too-large`: the body is longer than a request may be."));
+    }
+    if operation.pointer("/requestBody/content/application~1json").is_some() {
+        common.push((415, "`request.not-json`: the body is not said to be JSON."));
     }
     let responses = &mut operation["responses"];
     for (status, description) in common {

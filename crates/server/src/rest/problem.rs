@@ -1,7 +1,7 @@
 //! Faults as RFC 9457 problem documents.
 
 use axum::response::{IntoResponse, Response};
-use http::{Method, StatusCode, Uri, header};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde::Serialize;
 use toolbooth_core::fault::{Blame, Problem};
 use utoipa::ToSchema;
@@ -66,7 +66,9 @@ impl From<Problem> for ProblemDocument {
                 _,
             ) => StatusCode::CONFLICT,
             ("file.too-large" | "request.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
-            ("request.encoded-body", _) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ("request.encoded-body" | "request.not-json", _) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ("request.too-slow", _) => StatusCode::REQUEST_TIMEOUT,
+            ("request.too-many-connections", _) => StatusCode::SERVICE_UNAVAILABLE,
             ("request.bad-method", _) => StatusCode::METHOD_NOT_ALLOWED,
             ("files.quota" | "tool.changed-again", _) => StatusCode::CONFLICT,
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
@@ -96,7 +98,12 @@ impl IntoResponse for ProblemDocument {
             hint: problem.hint,
         };
         let text = serde_json::to_string(&document).unwrap_or_default();
-        (status, [(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
+        let mut response = (status, [(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response();
+        if status == StatusCode::REQUEST_TIMEOUT {
+            // The rest of the request may still come; nobody waits for it.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
 }
 

@@ -2,12 +2,16 @@
 
 use super::Rest;
 use super::problem::ProblemDocument;
+use crate::converse::{Visitor, attempt};
 use crate::identify::{Knock, Unidentified, carrying, in_conversation};
+use crate::peer::Via;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::HeaderMap;
+use http::header::CONNECTION;
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use std::convert::Infallible;
 use std::sync::Arc;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::{Blame, Problem};
@@ -20,8 +24,16 @@ pub struct Keeper(pub Arc<Caller>);
 
 /// Finds out who asks before anything else is looked at.
 pub async fn identified(State(rest): State<Rest>, mut request: Request, next: Next) -> Response {
-    let knock = Knock::Http { headers: request.headers(), persona: None };
-    match rest.door.identify(knock).await {
+    let visitor = request.extensions().get::<Visitor>().cloned();
+    let via = visitor.as_ref().map(Visitor::via).unwrap_or_default();
+    let knock = Knock::Http { headers: request.headers(), persona: None, via };
+    let identified = rest.door.identify(knock).await;
+    if let (Ok(caller), Some(visitor)) = (&identified, &visitor)
+        && let Err(problem) = visitor.known_as(caller)
+    {
+        return closing(ProblemDocument::from(problem).into_response());
+    }
+    match identified {
         Ok(caller) => match in_conversation(caller, request.headers()) {
             Ok(caller) => {
                 let caller = {
@@ -33,7 +45,28 @@ pub async fn identified(State(rest): State<Rest>, mut request: Request, next: Ne
             }
             Err(problem) => ProblemDocument::from(problem).into_response(),
         },
-        Err(unidentified) => turned_away(&rest, &unidentified, request.headers(), request.uri().path()),
+        Err(unidentified) => {
+            let source = visitor.as_ref().map(Visitor::source).unwrap_or_default();
+            rest.door.note_refusal(&unidentified, &source, &attempt(request.method(), request.uri().path()));
+            turned_away(&rest, &unidentified, request.headers(), request.uri().path())
+        }
+    }
+}
+
+/// The same answer, after which the connection ends.
+pub fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// How a request reached the gateway.
+pub struct By(pub Via);
+
+impl<S: Send + Sync> FromRequestParts<S> for By {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(parts.extensions.get::<Visitor>().map(Visitor::via).unwrap_or_default()))
     }
 }
 

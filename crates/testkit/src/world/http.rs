@@ -81,7 +81,9 @@ impl Http {
 
     /// Posts to a gateway that may end meanwhile; nothing, where no whole answer came.
     pub async fn try_post(&self, path: &str, body: &str) -> Option<(u16, Value)> {
-        let mut request = Request::post(path).header(header::HOST, self.address.to_string());
+        let mut request = Request::post(path)
+            .header(header::HOST, self.address.to_string())
+            .header(header::CONTENT_TYPE, "application/json");
         for (name, value) in &self.always {
             request = request.header(name, value);
         }

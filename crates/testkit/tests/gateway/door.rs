@@ -175,6 +175,8 @@ async fn wrong_headers_and_meta_are_refused_with_the_exact_code() {
     let (_home, gateway) = open().await;
     let good = call("{}");
     let list = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{{META}}}}}"#);
+    let own = format!("http://{}", gateway.address);
+    let ours = [JSON, ACCEPT, VERSION, LIST, ("origin", own.as_str())];
     let with_meta = |meta: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{{{meta}}}}}}}"#)
     };
@@ -317,12 +319,13 @@ async fn wrong_headers_and_meta_are_refused_with_the_exact_code() {
             i64::MIN,
         ),
         (
-            "a local Origin",
+            "a local Origin on another port",
             &[JSON, ACCEPT, VERSION, LIST, ("origin", "http://localhost:3000")],
             list.clone(),
-            200,
-            0,
+            403,
+            i64::MIN,
         ),
+        ("our own Origin", &ours, list.clone(), 200, 0),
         (
             "a foreign Host",
             &[JSON, ACCEPT, VERSION, LIST, ("host", "evil.example")],

@@ -108,7 +108,7 @@ async fn the_page_of_the_document_loads_nothing_from_elsewhere() {
             "{path}"
         );
     }
-    let long = format!("{{\"arguments\": {{\"text\": \"{}\"}}}}", "x".repeat(3 << 20));
+    let long = format!("{{\"arguments\": {{\"text\": \"{}\"}}}}", "x".repeat(5 << 20));
     let (status, problem) = http.post_json("/tools/demo_echo/call", &long).await;
     assert_eq!((status, &problem["code"]), (413, &json!("request.too-large")));
     let foreign = http.send(Method::GET, "/tools", &[("origin", "https://evil.example")], "").await;

@@ -39,19 +39,28 @@ pub struct Origin {
 
 /// A URL that cannot be dialled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no http or https URL")]
-pub struct OriginError(pub String);
+pub enum OriginError {
+    /// It is of another kind.
+    #[error("`{0}` is not an http or https URL")]
+    OtherKind(String),
+    /// It holds a user name or a password. The URL is not repeated, for that reason.
+    #[error("the URL holds user info (`user:password@`), which is not allowed")]
+    UserInfo,
+}
 
 impl Origin {
     /// Reads a URL.
     pub fn parse(url: &str) -> Result<Self, OriginError> {
-        let wrong = || OriginError(url.to_owned());
+        let wrong = || OriginError::OtherKind(url.to_owned());
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let parts = uri.into_parts();
         let scheme = parts.scheme.filter(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS);
-        let authority = parts.authority.filter(|authority| !authority.as_str().contains('@'));
+        let authority = parts.authority.ok_or_else(wrong)?;
+        if authority.as_str().contains('@') {
+            return Err(OriginError::UserInfo);
+        }
         let path = parts.path_and_query.map_or_else(|| "/".to_owned(), |path| path.to_string());
-        Ok(Self { scheme: scheme.ok_or_else(wrong)?, authority: authority.ok_or_else(wrong)?, path })
+        Ok(Self { scheme: scheme.ok_or_else(wrong)?, authority, path })
     }
 
     pub(super) fn port(&self) -> u16 {

@@ -50,7 +50,7 @@ pub struct WebSocketParts {
 
 /// Reads a `ws` or `wss` URL.
 pub fn origin(url: &str) -> Result<Origin, OriginError> {
-    let wrong = || OriginError(url.to_owned());
+    let wrong = || OriginError::OtherKind(url.to_owned());
     let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
     match scheme.to_ascii_lowercase().as_str() {
         "ws" => Origin::parse(&format!("http://{rest}")),

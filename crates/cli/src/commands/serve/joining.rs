@@ -1,4 +1,4 @@
-//! The socket that `toolbooth stdio` joins.
+//! The local sockets: one that `toolbooth stdio` joins, and the control socket that commands use.
 
 use crate::presence::Presence;
 use std::os::unix::fs::PermissionsExt;
@@ -10,6 +10,27 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolbooth_server::mcp::Door;
 
+/// Opens a socket for the gateway's own user alone.
+fn bind(path: &Path) -> std::io::Result<UnixListener> {
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Opens the control socket, if the presence names one.
+pub fn open_control(presence: &mut Presence, data_dir: &Path) -> Option<UnixListener> {
+    let _ = std::fs::create_dir_all(data_dir);
+    match bind(presence.control.as_ref()?) {
+        Ok(listener) => Some(listener),
+        Err(error) => {
+            tracing::warn!("the control socket could not be opened, so commands need a token: {error}");
+            presence.control = None;
+            None
+        }
+    }
+}
+
 /// Opens the socket that `toolbooth stdio` joins, and says where the gateway is.
 pub fn open(
     presence: &Presence,
@@ -19,15 +40,13 @@ pub fn open(
     linger: Option<Duration>,
 ) -> bool {
     let _ = std::fs::create_dir_all(data_dir);
-    let _ = std::fs::remove_file(&presence.socket);
-    let listener = match UnixListener::bind(&presence.socket) {
+    let listener = match bind(&presence.socket) {
         Ok(listener) => listener,
         Err(error) => {
             tracing::warn!("the local socket could not be opened, so `toolbooth stdio` cannot join: {error}");
             return false;
         }
     };
-    let _ = std::fs::set_permissions(&presence.socket, std::fs::Permissions::from_mode(0o600));
     tokio::spawn(accept_lines(listener, door.clone(), stop.clone(), linger));
     if let Err(error) = presence.announce(data_dir) {
         tracing::warn!("the gateway's address could not be noted in {}: {error}", data_dir.display());
@@ -53,6 +72,9 @@ async fn accept_lines(
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+        if !toolbooth_server::control::admits(&stream, &door.engine) {
+            continue;
+        }
         open.send_modify(|open| *open += 1);
         let (door, open) = (door.clone(), open.clone());
         tokio::spawn(async move {

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::{Engine, Roster, audit_trust};
+use toolbooth_server::connections::Connections;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, Rest};
 use toolbooth_server::{Doors, Staff, listen};
@@ -123,16 +124,17 @@ async fn serve(
     let engine = gateway::engine_of(&loaded, &sources, store, plans, Some(address)).await;
     let engine = engine.map_err(Failure::failed)?;
     let stop = CancellationToken::new();
-    let door = gateway::door(engine.clone(), &settings, identity, stop.clone());
+    let door = gateway::door(engine.clone(), &settings, identity, Some(address), stop.clone());
     let roster: Arc<dyn Roster> = door.clone();
     engine.set_roster(&roster);
     outward.put_to_work(&engine);
     engine.take_over().await;
-    let presence = Presence {
+    let mut presence = Presence {
         url: format!("http://{address}"),
         pid: std::process::id(),
         started: presence::start_of(std::process::id()),
         socket: presence::socket_path(&settings.data_dir),
+        control: Some(presence::control_path(&settings.data_dir)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         named: gateway::named(&sources),
     };
@@ -142,14 +144,16 @@ async fn serve(
     let in_force = reloading::InForce::at_start(sources, &loaded, address);
     let reload = reloading::reloader(door.clone(), in_force, watched.clone(), status.clone());
     let rest = Rest::new(door.clone(), reload.clone()).reporting(status);
-    let doors = Doors { door: door.clone(), rest: rest::router(rest) };
+    let connections = Connections::new(door.limits);
+    let doors = Doors { door: door.clone(), rest: rest::router(rest), connections };
+    let control = joining::open_control(&mut presence, &settings.data_dir);
     let present = joining::open(&presence, &settings.data_dir, &door, &stop, linger);
     render::print(&greeting::text(&presence, &engine, &loaded, &again));
     tokio::spawn(watched.follow(reload.clone()));
     tokio::spawn(sweep(door, stop.clone()));
     tokio::spawn(settle(engine.clone(), keeping));
     tokio::spawn(heed_signals(stop.clone(), reload));
-    listen::serve(listener, doors, stop, staff(settings.drain_seconds)).await;
+    listen::serve(listener, control, doors, stop, staff(settings.drain_seconds)).await;
     if present {
         presence.withdraw(&settings.data_dir);
     }

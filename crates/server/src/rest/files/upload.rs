@@ -6,6 +6,7 @@ use super::super::problem::ProblemDocument;
 use super::super::who::Who;
 use super::form::{Entry, Form, FormFault};
 use super::{FileView, problem, view};
+use crate::pace::is_too_slow;
 use axum::Json;
 use axum::body::{Body, BodyDataStream};
 use axum::extract::State;
@@ -18,6 +19,7 @@ use http::{Request, StatusCode};
 use serde::Deserialize;
 use std::future::poll_fn;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use toolbooth_core::caller::Caller;
@@ -26,8 +28,6 @@ use toolbooth_core::file::{FileOrigin, FileRow};
 use toolbooth_engine::{FileProblem, Files, NewFile};
 use utoipa::{IntoParams, ToSchema};
 
-/// How long a client may take over one piece of an upload.
-const PIECE_PATIENCE: Duration = Duration::from_secs(60);
 /// How much longer than its file a form may be.
 const FORM_BYTES: u64 = 1 << 20;
 /// How much of a refused upload is still taken, at least; else as much as would have been taken of a right one.
@@ -98,10 +98,11 @@ pub async fn put(
     if declared.is_some_and(|declared: u64| declared > limit_bytes.saturating_add(FORM_BYTES)) {
         return Err(problem(FileProblem::TooLarge { limit_bytes }));
     }
-    let source = Source(Arc::new(Mutex::new(body.into_data_stream())));
+    let source = Source { body: Arc::new(Mutex::new(body.into_data_stream())), stalled: Arc::default() };
     let taken = take(files, caller, about, &head.headers, &source).await;
     let file = match taken {
         Ok(file) => file,
+        Err(_) if source.stalled.load(Ordering::Relaxed) => return Err(asked::too_slow().into()),
         Err(refused) => {
             tokio::spawn(drain(source, limit_bytes.max(DRAIN_BYTES)));
             let mut response = ProblemDocument::from(refused).into_response();
@@ -212,20 +213,23 @@ fn said_name(headers: &HeaderMap) -> Option<String> {
 }
 
 /// A body that two may read: whoever takes the file in, and whoever sees to the rest when that fails.
-struct Source(Arc<Mutex<BodyDataStream>>);
+struct Source {
+    body: Arc<Mutex<BodyDataStream>>,
+    /// Whether it came too slowly.
+    stalled: Arc<AtomicBool>,
+}
 
 impl Source {
-    /// What comes, each piece within a bounded time.
+    /// What comes. The connection sees to it that it comes in time.
     fn pieces(&self) -> BoxStream<'static, io::Result<Bytes>> {
-        let body = self.0.clone();
-        let next = async move |body: Arc<Mutex<BodyDataStream>>| {
-            let piece = poll_fn(|cx| lock(&body).poll_next_unpin(cx));
-            match tokio::time::timeout(PIECE_PATIENCE, piece).await {
-                Ok(piece) => piece.map(|piece| (piece.map_err(io::Error::other), body)),
-                Err(_) => Some((Err(io::ErrorKind::TimedOut.into()), body)),
+        let next = async |(body, stalled): (Arc<Mutex<BodyDataStream>>, Arc<AtomicBool>)| {
+            let piece = poll_fn(|cx| lock(&body).poll_next_unpin(cx)).await?;
+            if piece.as_ref().is_err_and(|error| is_too_slow(error)) {
+                stalled.store(true, Ordering::Relaxed);
             }
+            Some((piece.map_err(io::Error::other), (body, stalled)))
         };
-        stream::unfold(body, next).boxed()
+        stream::unfold((self.body.clone(), self.stalled.clone()), next).boxed()
     }
 }
 
@@ -238,7 +242,7 @@ fn lock(body: &Mutex<BodyDataStream>) -> MutexGuard<'_, BodyDataStream> {
 async fn drain(source: Source, bytes: u64) {
     let rest = async {
         let mut left = bytes;
-        while let Some(Ok(piece)) = poll_fn(|cx| lock(&source.0).poll_next_unpin(cx)).await {
+        while let Some(Ok(piece)) = poll_fn(|cx| lock(&source.body).poll_next_unpin(cx)).await {
             left = left.saturating_sub(piece.len() as u64);
             if left == 0 {
                 return;

@@ -1,0 +1,80 @@
+//! Every route with every role: who may call it stands in the route table, and the gateway goes by it.
+
+use crate::known::{Known, bearer};
+use ::http::Method;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use toolbooth_testkit::world::Http;
+
+/// What everybody may ask.
+const OPEN: [&str; 8] = [
+    "GET /.well-known/oauth-protected-resource",
+    "GET /.well-known/oauth-protected-resource/{path}",
+    "GET /docs",
+    "GET /docs/{file}",
+    "GET /files/download/{id}",
+    "GET /health",
+    "GET /openapi.json",
+    "GET /ready",
+];
+
+/// The routes of the gateway's own document: method, path, who may call.
+async fn table(http: &Http) -> Vec<(Method, String, String)> {
+    let document = http.get_json("/openapi.json").await;
+    let mut routes = Vec::new();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("operations") {
+            let access = operation["x-toolbooth-access"].as_str().expect("every route says who may call it");
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
+            routes.push((method, path.clone(), access.to_owned()));
+        }
+    }
+    routes
+}
+
+/// What a role is told at a route: the status and the code.
+async fn ask(http: &Http, method: &Method, path: &str) -> (u16, String) {
+    let filled: Vec<&str> =
+        path.split('/').map(|part| if part.starts_with('{') { "none" } else { part }).collect();
+    let body = if *method == Method::GET { "" } else { "{}" };
+    let headers = [("content-type", "application/json")];
+    let reply = http.send(method.clone(), &filled.join("/"), &headers, body).await;
+    let status = reply.status;
+    // A stream of events does not end, and says nothing about who may read it.
+    let answer = if status == 200 { Value::Null } else { reply.json().await };
+    (status, answer["code"].as_str().unwrap_or_default().to_owned())
+}
+
+// audit: 17 admin routes, of which a test covered about 7.
+#[tokio::test]
+async fn every_route_is_open_to_those_in_the_table_and_to_nobody_else() {
+    let known = Known::start().await;
+    let at = |shown: &[(String, String)]| Http::new(known.gateway.address).sending(shown);
+    let nobody = at(&[]);
+    let roles = [
+        ("cat, in no group", at(&bearer(&known.cat))),
+        ("ann, of staff", at(&bearer(&known.ann.0))),
+        ("root, an administrator", at(&bearer(&known.root))),
+    ];
+    let routes = table(&nobody).await;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (method, path, access) in &routes {
+        let route = format!("{method} {path}");
+        *counts.entry(access).or_default() += 1;
+        assert_eq!(access == "anybody", OPEN.contains(&route.as_str()), "{route}");
+        let (status, code) = ask(&nobody, method, path).await;
+        match access.as_str() {
+            // The address of a file has a token of its own.
+            "anybody" => assert!(!code.starts_with("auth."), "{route}: {status} {code}"),
+            _ => assert_eq!((status, code.as_str()), (401, "auth.required"), "{route} without a credential"),
+        }
+        for (role, http) in &roles {
+            let (status, code) = ask(http, method, path).await;
+            let turned_away = access == "administrator" && !role.starts_with("root");
+            assert!(!["auth.required", "auth.refused"].contains(&code.as_str()), "{route} as {role}: {code}");
+            assert_eq!(code == "auth.admin-only", turned_away, "{route} as {role}: {status} {code}");
+            assert!(status < 500 || code.starts_with("oauth."), "{route} as {role}: {status} {code}");
+        }
+    }
+    assert!(counts["administrator"] >= 16 && counts["caller"] >= 35, "{counts:?}");
+}

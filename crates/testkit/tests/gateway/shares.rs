@@ -1,0 +1,263 @@
+//! One caller takes as much as they can: everybody else is served all the same.
+
+use crate::known::{bearer, make_token};
+use ::http::Method;
+use serde_json::{Value, json};
+use std::io;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, eyes, poll};
+
+/// Descriptors of the gateway: enough for 128 connections, 32 of them strangers', 32 of one user.
+const DESCRIPTORS: usize = 256;
+const OF_USER: usize = DESCRIPTORS / 8;
+/// How long an answer may take on a loaded machine.
+const BRISK: Duration = Duration::from_secs(5);
+
+struct Crowded {
+    _home: Home,
+    gateway: Gateway,
+    ann: String,
+    bob: String,
+}
+
+impl Crowded {
+    async fn start(settings: Value) -> Self {
+        let mut settings = settings;
+        settings["auth"] = json!({ "mode": "token" });
+        settings["policy"] = json!({ "consent": "client" });
+        let home = Home::with_settings(settings, &[("demo", json!({ "bundled": "demo" }))]);
+        let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
+        let (ann, _) = make_token(&home, None, "ann", &[]);
+        let (bob, _) = make_token(&home, None, "bob", &[]);
+        let plain = home.command("serve");
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}"));
+        command.arg(plain.get_program()).args(plain.get_args()).env_clear();
+        command.current_dir(home.path(""));
+        command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        let mut gateway = Gateway::start(command, &home.path("gateway.log")).await;
+        gateway.showing = bearer(&root);
+        gateway.connected(&["demo"]).await;
+        Self { _home: home, gateway, ann, bob }
+    }
+
+    /// Calls a tool as bob, over a connection of its own.
+    async fn bob_is_served(&self) {
+        let start = Instant::now();
+        let http = Http::new(self.gateway.address).sending(&bearer(&self.bob));
+        let (status, answer) = http.post_json("/tools/demo_hash/call", r#"{"arguments":{"text":"x"}}"#).await;
+        assert_eq!(status, 200, "{answer}");
+        assert!(start.elapsed() < BRISK, "{:?}", start.elapsed());
+    }
+}
+
+/// Whether the other side has closed a connection that it says nothing on.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut piece = [0; 1024];
+    loop {
+        match tokio::time::timeout(Duration::from_millis(1), stream.read(&mut piece)).await {
+            Ok(Ok(0) | Err(_)) => return true,
+            Ok(Ok(_)) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+// audit: one user's 10,000 `subscriptions/listen` streams were all accepted, and another user's calls timed out.
+#[tokio::test]
+async fn one_users_streams_leave_room_for_others() {
+    let crowded = Crowded::start(json!({})).await;
+    let http = Http::new(crowded.gateway.address).sending(&bearer(&crowded.ann));
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
+        "notifications": { "toolsListChanged": true },
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    } });
+    let headers = [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "subscriptions/listen"),
+    ];
+    let mut open = Vec::new();
+    let mut refused = 0;
+    for _ in 0..60 {
+        let reply = http.send(Method::POST, "/mcp", &headers, body.to_string()).await;
+        if reply.status == 200 {
+            open.push(reply);
+        } else {
+            assert_eq!(reply.status, 429);
+            let answer = reply.json().await;
+            assert_eq!(answer["error"]["data"]["toolbooth"]["code"], "request.too-many-streams", "{answer}");
+            refused += 1;
+        }
+    }
+    assert_eq!((open.len(), refused), (OF_USER / 2, 60 - OF_USER / 2));
+    crowded.bob_is_served().await;
+    // A stream that ends makes room for another.
+    open.clear();
+    let again = poll(PATIENCE, || async {
+        let reply = http.send(Method::POST, "/mcp", &headers, body.to_string()).await;
+        (reply.status == 200).then_some(())
+    });
+    assert!(again.await.is_some());
+}
+
+// audit: 10,050 idle connections without a credential kept everybody out; the bound was per thread.
+#[tokio::test]
+async fn connections_of_strangers_keep_nobody_out() {
+    let crowded = Crowded::start(json!({})).await;
+    let mut idle = Vec::new();
+    for number in 0..400 {
+        if let Ok(mut stream) = TcpStream::connect(crowded.gateway.address).await {
+            if number % 2 == 0 {
+                let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: ").await;
+            }
+            idle.push(stream);
+        }
+        if number % 100 == 99 {
+            crowded.bob_is_served().await;
+        }
+    }
+    assert!(eyes::open_files(crowded.gateway.pid()) < DESCRIPTORS * 3 / 4);
+    // Those that ask nothing have a short time.
+    let start = Instant::now();
+    while !idle.is_empty() {
+        assert!(start.elapsed() < PATIENCE, "{} are open", idle.len());
+        let mut open = Vec::new();
+        for mut stream in idle {
+            if !is_closed(&mut stream).await {
+                open.push(stream);
+            }
+        }
+        idle = open;
+    }
+    crowded.bob_is_served().await;
+}
+
+#[tokio::test]
+async fn one_users_connections_leave_room_for_others() {
+    let crowded = Crowded::start(json!({})).await;
+    let request =
+        format!("GET /me HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n", crowded.ann);
+    let mut hers = Vec::new();
+    for _ in 0..OF_USER * 3 {
+        let mut stream = TcpStream::connect(crowded.gateway.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = [0; 4096];
+        let length = tokio::time::timeout(PATIENCE, stream.read(&mut answer)).await.unwrap().unwrap();
+        let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+        assert!(answer.starts_with("HTTP/1.1 200"), "her newest connection is served: {answer}");
+        hers.push(stream);
+    }
+    crowded.bob_is_served().await;
+    let mut open = 0;
+    for stream in &mut hers {
+        open += usize::from(!is_closed(stream).await);
+    }
+    assert!(open <= OF_USER, "{open} of hers are open");
+}
+
+// M6: one user who opened all sessions evicted another's.
+#[tokio::test]
+async fn one_users_sessions_evict_their_own() {
+    let crowded = Crowded::start(json!({ "limits": { "sessions": 16 } })).await;
+    let address = crowded.gateway.address;
+    let bob = Client::known(Era::Legacy, address, "/mcp", &bearer(&crowded.bob)).await;
+    for _ in 0..40 {
+        Client::known(Era::Legacy, address, "/mcp", &bearer(&crowded.ann)).await;
+    }
+    let listed = bob.ask("tools/list", json!({})).await;
+    assert!(listed.code().is_none(), "{}", listed.answer);
+    let ready = crowded.gateway.http().get_json("/ready").await;
+    assert_eq!(ready["sessions"], 5, "a quarter of all for ann, and bob's");
+}
+
+// M6: 60 sessions with 3.9 MiB of `clientInfo` kept 230 MiB.
+#[tokio::test]
+async fn a_client_is_remembered_by_a_few_bytes() {
+    let home = Home::new(&[]);
+    let gateway = home.start().await;
+    let open = async |info: Value, capabilities: Value| {
+        let params =
+            json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+        let headers =
+            [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+        let reply = gateway.http().send(Method::POST, "/mcp", &headers, body.to_string()).await;
+        (reply.status, reply.json().await)
+    };
+    let big = json!({ "name": "n".repeat(1_000), "version": "1", "padding": "x".repeat(3_900_000) });
+    let mut before = 0;
+    for number in 0..60 {
+        let (status, answer) = open(big.clone(), json!({})).await;
+        assert_eq!(status, 200, "{answer}");
+        if number == 9 {
+            before = eyes::resident_mib(gateway.pid());
+        }
+    }
+    let after = eyes::resident_mib(gateway.pid());
+    assert!(after < before + 60, "{before} MiB became {after} MiB with 50 sessions more");
+    let (status, answer) = open(json!({ "name": "n" }), json!({ "x": "y".repeat(20_000) })).await;
+    assert_eq!((status, answer["error"]["code"].as_i64()), (400, Some(-32602)), "{answer}");
+}
+
+/// A request whose body does not come: how long it was kept, and what it was told.
+async fn unfinished(gateway: &Gateway, head: &str) -> (Duration, String) {
+    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
+    let request = format!(
+        "{head} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{\"a\":"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let start = Instant::now();
+    let mut told = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(90), stream.read_to_end(&mut told)).await;
+    assert!(read.is_ok(), "{head} stayed open");
+    (start.elapsed(), String::from_utf8_lossy(&told).into_owned())
+}
+
+// M7: request bodies had neither a total nor an idle deadline.
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let home = Home::new(&[("demo", json!({ "bundled": "demo" }))]);
+    let gateway = home.start().await;
+    gateway.connected(&["demo"]).await;
+    let (mcp, call, upload) = tokio::join!(
+        unfinished(&gateway, "POST /mcp"),
+        unfinished(&gateway, "POST /tools/demo_hash/call"),
+        unfinished(&gateway, "POST /files?name=a.txt"),
+    );
+    for (what, (kept, told), longest) in [("mcp", mcp, 30), ("call", call, 30), ("upload", upload, 60)] {
+        assert!(told.starts_with("HTTP/1.1 408"), "{what}: {told}");
+        assert!(told.contains("request.too-slow") && told.contains("connection: close"), "{what}: {told}");
+        assert!(kept < Duration::from_secs(longest), "{what}: {kept:?}");
+    }
+    assert_eq!(gateway.http().get_json("/files").await["files"], json!([]));
+}
+
+// audit: a stream that nobody reads was never cut.
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut_off() {
+    let home = Home::new(&[]);
+    let gateway = home.start().await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(gateway.address).await.unwrap();
+    let request = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    // The first request makes it the connection of somebody known: strangers have less time.
+    let known = "GET /me HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(format!("{known}{}", request.repeat(400)).as_bytes()).await.unwrap();
+    let start = Instant::now();
+    // Whoever writes to a connection that was cut is told so.
+    let cut = poll(Duration::from_secs(90), || async {
+        stream.try_write(b" ").is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock).then_some(())
+    });
+    assert!(cut.await.is_some(), "it is still open after {:?}", start.elapsed());
+    assert!(start.elapsed() > Duration::from_secs(20), "a pause is not the end: {:?}", start.elapsed());
+}
