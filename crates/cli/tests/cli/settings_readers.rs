@@ -30,6 +30,7 @@ const SETTINGS: &[(&str, How)] = &[
     ("blobs.access_key", Read("room.rs", "blobs.access_key")),
     ("blobs.secret_key", Read("room.rs", "blobs.secret_key")),
     ("auth.mode", Read("callers.rs", "auth.mode")),
+    ("auth.local_users", Read("callers.rs", "auth.local_users")),
     ("auth.header.name", Read("callers.rs", "header.name")),
     ("auth.header.secret_header", Read("callers.rs", "header.secret_header")),
     ("auth.header.secret", Read("callers.rs", "header.secret")),
