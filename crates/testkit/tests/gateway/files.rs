@@ -1,6 +1,6 @@
 //! Files through the real gateway: uploads, who sees them, and the addresses that tools fetch them by.
 
-use crate::known::{Known, bearer};
+use crate::known::{Known, bearer, make_token, run};
 use ::http::Method;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -540,4 +540,46 @@ async fn an_upload_that_is_killed_leaves_nothing() {
 
 fn scene_host(head: &str) -> String {
     head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
+}
+
+// audit: file addresses outlive the loss of rights, and have unlimited uses.
+#[tokio::test]
+async fn an_address_ends_when_its_owner_loses_the_right_and_when_it_is_used_up() {
+    let upstream = Upstream::start(Era::Modern).await;
+    upstream.list(TOOLS);
+    let mut entry = upstream.entry();
+    entry["inject"] = true.into();
+    let settings = json!({
+        "auth": { "mode": "token" }, "policy": { "consent": "client" }, "files": { "max_uses": 2 },
+    });
+    let home = Home::with_settings(settings, &[("srv", entry)]);
+    let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
+    let (ann, ann_id) = make_token(&home, None, "ann", &[]);
+    let mut gateway = home.start().await;
+    gateway.showing = bearer(&root);
+    gateway.connected(&["srv"]).await;
+    let http = Http::new(gateway.address).sending(&bearer(&ann));
+    put(&http, "a.txt", "aaaa").await;
+    upstream.answer(Answer::Stalls { text: String::new(), length: 100 });
+    let mut urls = Vec::new();
+    let mut calling = Vec::new();
+    for number in 0..2 {
+        let http = http.clone();
+        calling.push(Calling(tokio::spawn(async move {
+            let body = r#"{"arguments":{"filename":"a.txt"}}"#;
+            drop(http.try_post("/tools/srv_read/call", body).await);
+        })));
+        let seen = poll(PATIENCE, || async { upstream.seen("tools/call").get(number).cloned() }).await;
+        let body: Value = serde_json::from_str(&seen.expect("the call came").body).unwrap();
+        urls.push(body["params"]["arguments"]["filename"].as_str().unwrap().to_owned());
+    }
+    let fetch = async |url: &str| {
+        let reply = Http::new(gateway.address).send(Method::GET, path_of(url), &[], "").await;
+        reply.status
+    };
+    let used = [fetch(&urls[0]).await, fetch(&urls[0]).await, fetch(&urls[0]).await];
+    assert_eq!(used, [200, 200, 401], "twice, and no more");
+    assert_eq!(fetch(&urls[1]).await, 200);
+    assert!(run(&home, &["tokens", "revoke", &ann_id], Some(&root)).status.success());
+    assert_eq!(fetch(&urls[1]).await, 401, "ann may use nothing any more");
 }
