@@ -107,6 +107,7 @@ mod tests {
             pid: std::process::id(),
             started,
             socket: folder.path().join("gateway.sock"),
+            control: None,
             version: "1".into(),
             named: Vec::new(),
         };
