@@ -190,7 +190,7 @@ impl Engine {
             tool: subject(params).map(Into::into),
             code: code.map(Into::into),
             duration_ms: u64::try_from(took.as_millis()).ok(),
-            arguments_preview: Some(redact::preview(params).into()),
+            arguments_preview: Some(redact::preview_without(params, &self.terms().secrets).into()),
             ..AuditEntry::new(crate::clock::now_ms(), method, &caller.user, outcome)
         };
         if let Err(error) = self.store().audit(entry).await {

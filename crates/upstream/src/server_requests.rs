@@ -11,8 +11,6 @@ use toolbooth_wire::Request;
 const MAX_WAITING: usize = 128;
 /// How many bytes of them, unless it is only one.
 const MAX_WAITING_BYTES: usize = 16 << 20;
-/// The longest id that is repeated in an answer.
-const MAX_ID_BYTES: usize = 1024;
 /// How many requests may come at once, and how many a second in the long run.
 const BURST: f64 = 1000.0;
 const PER_SECOND: f64 = 100.0;
@@ -26,8 +24,6 @@ pub(crate) enum Flood {
     Bytes,
     /// It asks too fast.
     Rate,
-    /// An id that is longer than anybody needs.
-    Id,
 }
 
 impl fmt::Display for Flood {
@@ -36,7 +32,6 @@ impl fmt::Display for Flood {
             Self::Waiting => write!(f, "it sent more than {MAX_WAITING} requests without taking the answers"),
             Self::Bytes => write!(f, "its unanswered requests exceed {} MiB", MAX_WAITING_BYTES >> 20),
             Self::Rate => write!(f, "it sent more than {PER_SECOND} requests a second"),
-            Self::Id => write!(f, "it sent a request with an id of more than {MAX_ID_BYTES} bytes"),
         }
     }
 }
@@ -79,9 +74,6 @@ impl ServerRequests {
 
     fn admit_at(&self, request: &Request, now: Instant) -> Result<Admitted, Flood> {
         let id_bytes = request.id.raw().as_bytes().len();
-        if id_bytes > MAX_ID_BYTES {
-            return Err(Flood::Id);
-        }
         let params = request.params.as_ref().map_or(0, |params: &RawJson| params.as_bytes().len());
         let bytes = id_bytes + request.method.len() + params;
         let mut load = lock(&self.0);
@@ -130,7 +122,6 @@ mod tests {
         assert!(waiting.iter().all(Result::is_ok));
         assert_eq!(requests.admit(&request("a", 1)).err(), Some(Flood::Waiting));
         drop(waiting);
-        assert_eq!(requests.admit(&request(&"i".repeat(2000), 1)).err(), Some(Flood::Id));
         let large = requests.admit(&request("a", MAX_WAITING_BYTES + 1));
         assert!(large.is_ok(), "one request is as large as a message may be");
         assert_eq!(requests.admit(&request("a", 1)).err(), Some(Flood::Bytes));
