@@ -73,7 +73,7 @@ pub fn preview_without(arguments: &RawJson, known: &KnownSecrets) -> String {
     if is_plainly_harmless(&text) {
         return text.into_owned();
     }
-    // A mask needs no quotes of its own unless it stands for a bare number.
+    // A number that was masked leaves no JSON behind.
     let Ok(mut value) = serde_json::from_str::<Value>(&text) else { return "{…}".into() };
     mask(&mut value);
     let mut text = value.to_string();

@@ -82,7 +82,7 @@ pub fn mask_text(text: &str) -> Cow<'_, str> {
         let end = text.floor_char_boundary(MAX_LOOKED_AT);
         return Cow::Owned(format!("{}…", mask_text(&text[..end])));
     }
-    SHAPES.replace_all(text, |found: &Captures<'_>| {
+    let masked = SHAPES.replace_all(text, |found: &Captures<'_>| {
         if let Some(digits) = found.name("digits") {
             return if is_card(digits.as_str()) { MASK.to_owned() } else { digits.as_str().to_owned() };
         }
@@ -91,7 +91,9 @@ pub fn mask_text(text: &str) -> Cow<'_, str> {
         }
         let kept = ["scheme", "basic", "name", "pair"].iter().find_map(|group| found.name(group));
         format!("{}{MASK}", kept.map_or("", |kept| kept.as_str()))
-    })
+    });
+    // Digits that are no card were put back as they were.
+    if masked == text { Cow::Borrowed(text) } else { masked }
 }
 
 /// Whether these digits are the number of a card: 13 to 19 of them, as issuers give them out, and the last one fits.
@@ -162,7 +164,7 @@ mod tests {
             "a sk-eleton in the closet",
         ];
         for text in cases {
-            assert!(matches!(mask_text(text), Cow::Borrowed(_)) || mask_text(text) == text, "{text}");
+            assert!(matches!(mask_text(text), Cow::Borrowed(_)), "{text}: {}", mask_text(text));
         }
     }
 
