@@ -8,7 +8,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use toolbooth_testkit::world::http::Headers;
 use toolbooth_testkit::world::{Gateway, Home, Http, PATIENCE, poll};
 
 /// A user who owns nothing.
@@ -139,10 +138,8 @@ async fn the_first_token_needs_no_token() {
     }
 }
 
-/// What is sent: method, path and body; with which headers; and what is told: the status and the code.
-type Case<'a> = (&'a str, (&'a str, &'a str, &'a str), Headers<'a>, u16, Option<&'a str>);
-
 // H8: a web page on any loopback port could call tools.
+#[allow(clippy::type_complexity, reason = "the table of one test")]
 #[tokio::test]
 async fn a_page_elsewhere_cannot_call_tools() {
     let settings = json!({ "allowed_origins": ["http://localhost:6274"] });
@@ -154,7 +151,7 @@ async fn a_page_elsewhere_cannot_call_tools() {
     let call = ("POST", "/tools/demo_hash/call", r#"{"arguments":{"text":"x"}}"#);
     let refresh = ("POST", "/registry/refresh", "");
     let json_type = ("content-type", "application/json");
-    let cases: [Case<'_>; 14] = [
+    let cases: [(&str, (&str, &str, &str), &[(&str, &str)], u16, Option<&str>); 14] = [
         ("a program", call, &[json_type], 200, None),
         ("with a charset", call, &[("content-type", "application/json; charset=utf-8")], 200, None),
         ("a page of ours", call, &[json_type, ("origin", &own)], 200, None),
