@@ -33,6 +33,7 @@ usage: cargo xtask TASK
   tokens        what catalogues cost a model in full, as summaries and through search CATALOGUE...
   search-eval   how good and how fast tool search is [FOLDER] [--runs FOLDER]
   vocabulary    pack a tokenizer's vocabulary for the binary FILE.tiktoken
+  docs          write the generated pages of docs/reference again
   fmt           format the code";
 
 fn main() -> ExitCode {
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Some("tokens") => tokens::run(arguments).map(done),
         Some("search-eval") => search_eval(&root(), arguments).map(done),
         Some("vocabulary") => vocabulary::run(&root(), arguments).map(done),
+        Some("docs") => docs(&root()).map(done),
         Some("fmt") => format(&root()).map(done),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
@@ -91,6 +93,14 @@ fn search_eval(root: &Path, arguments: impl Iterator<Item = String>) -> Result<(
         ["run", "--quiet", "--release", "--package", "toolbooth-core", "--example", "search-eval", "--"];
     let status = cargo(root).args(run).args(arguments).status()?;
     anyhow::ensure!(status.success(), "the evaluation of search ended with {status}");
+    Ok(())
+}
+
+/// The pages are written by the tests that compare them.
+fn docs(root: &Path) -> Result<()> {
+    let page = ["test", "--package", "toolbooth-testkit", "--test", "gateway", "the_page_of_security_tests"];
+    let status = cargo(root).args(page).env("TOOLBOOTH_WRITE_DOCS", "1").status()?;
+    anyhow::ensure!(status.success(), "the pages were not written: cargo test ended with {status}");
     Ok(())
 }
 

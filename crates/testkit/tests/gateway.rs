@@ -114,6 +114,8 @@ mod sampling;
 mod scene;
 #[path = "gateway/search.rs"]
 mod search;
+#[path = "gateway/security_page.rs"]
+mod security_page;
 #[path = "gateway/shadowing.rs"]
 mod shadowing;
 #[path = "gateway/shares.rs"]

@@ -13,6 +13,7 @@ mod health;
 mod held;
 mod keys;
 mod letters;
+mod power_cut;
 mod sample;
 mod speed;
 mod tamper;

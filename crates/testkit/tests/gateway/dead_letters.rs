@@ -25,19 +25,29 @@ fn broken() -> Answer {
     Answer::Raw { status: 500, kind: "text/plain".into(), body: "out of order".into() }
 }
 
-/// Makes `led` a command that cannot be started, or what it was.
-fn set_health(ledger: &Ledger, healthy: bool) {
+/// Makes the command of `led` a link, which can be taken away: with another command it would be another server, whose
+/// tools are not known.
+fn link_command(ledger: &Ledger) {
     let mut led = entry();
     led["args"][1] = ledger.home.path("ledger.txt").display().to_string().into();
-    if !healthy {
-        led["command"] = ledger.home.path("nowhere").display().to_string().into();
-    }
+    led["command"] = ledger.home.path("led-server").display().to_string().into();
     ledger.home.configure(json!({}), &[("led", led)]);
+}
+
+/// Puts the command of `led` in its place, or takes it away.
+fn set_health(ledger: &Ledger, healthy: bool) {
+    let link = ledger.home.path("led-server");
+    let command = entry()["command"].as_str().expect("a command").to_owned();
+    let done = if healthy { std::os::unix::fs::symlink(command, link) } else { std::fs::remove_file(link) };
+    done.expect("the link is changed");
 }
 
 #[tokio::test]
 async fn a_hundred_letters_outlive_a_kill_and_are_each_made_once() {
     let ledger = Ledger::start(json!({})).await.ready().await;
+    set_health(&ledger, true);
+    link_command(&ledger);
+    let ledger = ledger.survive().await.ready().await;
     set_health(&ledger, false);
     let ledger = ledger.survive().await;
     let http = ledger.gateway.http();
