@@ -98,7 +98,8 @@ fn search_eval(root: &Path, arguments: impl Iterator<Item = String>) -> Result<(
 
 /// The pages are written by the tests that compare them.
 fn docs(root: &Path) -> Result<()> {
-    let page = ["test", "--package", "toolbooth-testkit", "--test", "gateway", "the_page_of_security_tests"];
+    // The whole workspace, so that what other tasks have built is used again.
+    let page = ["test", "--workspace", "--test", "gateway", "the_page_of_security_tests"];
     let status = cargo(root).args(page).env("TOOLBOOTH_WRITE_DOCS", "1").status()?;
     anyhow::ensure!(status.success(), "the pages were not written: cargo test ended with {status}");
     Ok(())

@@ -231,8 +231,9 @@ async fn a_gateway_without_descriptors_serves_on_and_recovers() {
             tokio::time::timeout(Duration::from_millis(500), opening).await.ok().and_then(Result::ok),
         );
     }
-    let is_full = poll(PATIENCE, || async { (eyes::open_files(gateway.pid()) > 200).then_some(()) }).await;
+    // Strangers have a share of the connections: however many come, descriptors are left for the rest.
     let held = eyes::open_files(gateway.pid());
+    assert!(held < 200, "{held} files are open");
     for number in 1..=20 {
         let start = Instant::now();
         assert!(
@@ -248,8 +249,6 @@ async fn a_gateway_without_descriptors_serves_on_and_recovers() {
         new.call(&gateway, 99).await.map(drop)
     });
     assert!(recovered.await.is_some(), "new clients are served again: {}", gateway.log());
-    // Where the gateway takes fewer connections than there are descriptors, it was never short of any.
-    assert!(is_full.is_some() || held < 256);
     assert!(old.call(&gateway, 100).await.is_some());
 }
 

@@ -167,7 +167,10 @@ async fn a_servers_process_starts_clean() {
     gateway.connected(&["bad"]).await;
     let client = Client::of(Era::Modern, gateway.address).await;
     let told = client.call("bad_process", json!({})).await;
-    let began: Value = serde_json::from_str(told.text()).unwrap();
+    let mut began: Value = serde_json::from_str(told.text()).unwrap();
+    // Signals 32 and 33 are the C library's own; it lets no program change them.
+    let ignored = u64::from_str_radix(began["ignored"].as_str().unwrap(), 16).unwrap();
+    began["ignored"] = format!("{:016x}", ignored & !(0b11 << 31)).into();
     // A Rust program ignores SIGPIPE by itself.
     let expected = json!({ "ignored": "0000000000001000", "blocked": "0000000000000000",
         "descriptors": [0, 1, 2], "leads_group": true });
