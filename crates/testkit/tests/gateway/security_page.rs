@@ -50,8 +50,9 @@ fn has_test(source: &str, name: &str) -> bool {
         // Attributes and comments stand between the mark of a test and its function.
         let above = lines[..number].iter().rev().map(|line| line.trim());
         let mut marks = above.take_while(|line| !line.is_empty() && !line.ends_with(['}', ';', '{']));
-        named && marks.any(|mark| mark.starts_with("#[test]") || mark.starts_with("#[tokio::test"))
-            || named && is_property(&lines[..number])
+        let mut is_marked =
+            || marks.any(|mark| mark.starts_with("#[test]") || mark.starts_with("#[tokio::test"));
+        named && (is_marked() || is_property(&lines[..number]))
     })
 }
 
