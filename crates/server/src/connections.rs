@@ -43,12 +43,13 @@ impl ConnectionLimits {
     pub fn for_descriptors(descriptors: u64, sharing: Sharing) -> Self {
         let half = usize::try_from(descriptors / 2).unwrap_or(usize::MAX);
         let total = half.clamp(16, MAX_CONNECTIONS);
-        let strangers = total / 4;
-        let of_user = match sharing {
-            Sharing::PerUser => total / 4,
-            Sharing::Undivided => total - strangers,
+        let strangers = total / 2;
+        // A burst of one client, or of the users behind one proxy, comes from one source.
+        let (of_source, of_user) = match sharing {
+            Sharing::PerUser => (total / 4, total / 4),
+            Sharing::Undivided => (strangers, total - strangers),
         };
-        Self { total, strangers, of_source: strangers / 2, of_user }
+        Self { total, strangers, of_source, of_user }
     }
 
     /// The bounds for this process.
@@ -408,7 +409,7 @@ mod tests {
         assert_eq!(limits(1 << 20, Sharing::PerUser).total, MAX_CONNECTIONS);
         assert_eq!(limits(1024, Sharing::PerUser).total, 512);
         assert_eq!(limits(1024, Sharing::PerUser).of_user, 128);
-        assert_eq!(limits(1024, Sharing::Undivided).of_user, 384);
+        assert_eq!(limits(1024, Sharing::Undivided).of_user, 256);
         assert_eq!(limits(0, Sharing::PerUser).total, 16);
     }
 }

@@ -161,6 +161,8 @@ async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, dr
             let _ = stream.set_nodelay(true);
             converse(stream, visitor, doors, stop).await;
         });
+        // A request that has arrived is begun before the next connection may take its place.
+        tokio::task::yield_now().await;
     }
     open.close();
     let _ = tokio::time::timeout(drain, open.wait()).await;

@@ -206,11 +206,12 @@ impl Identity {
             Knock::Http { via: Via::Network(address), .. } => Some(address),
             Knock::Http { .. } | Knock::Socket { .. } => None,
         };
-        let found = self.find(knock, wish, address, (mode, since), book).await;
-        if let (Err(Unidentified::Refused), Some(address)) = (&found, address) {
-            self.throttle.note(address, digest_of_shown(knock), Instant::now());
+        let found = self.find(knock, wish, (mode, since), book).await;
+        match (found, address) {
+            // Only refusals are slowed down: a good credential counts at once, whatever its neighbours show.
+            (Err(Unidentified::Refused), Some(address)) => Err(self.refused(address, digest_of_shown(knock))),
+            (found, _) => found,
         }
-        found
     }
 
     /// Finds a caller by what they showed, under a mode that was read in this generation.
@@ -218,28 +219,17 @@ impl Identity {
         &self,
         knock: Knock<'_>,
         wish: Wish<'_>,
-        address: Option<IpAddr>,
         (mode, since): (Guard<Arc<Mode>>, u64),
         book: &dyn TokenBook,
     ) -> Result<Arc<Caller>, Unidentified> {
         let (kind, shown) = match (knock, &**mode) {
             (Knock::Socket { .. }, _) => ("socket", &*self.operator),
-            (Knock::Http { headers, .. }, Mode::Header(proxy)) => {
-                let user = proxy.user(headers);
-                // The right secret is no guess, however many wrong ones came from the same address.
-                if user == Err(Unidentified::Refused) {
-                    self.may_try(address)?;
-                }
-                ("user", user?)
-            }
+            (Knock::Http { headers, .. }, Mode::Header(proxy)) => ("user", proxy.user(headers)?),
             (Knock::Http { headers, .. }, _) => ("token", bearer::token(headers)?),
         };
         let key = key_of(&[kind, shown, wish.persona.unwrap_or("\0"), wish.level.unwrap_or("\0")]);
         if let Some(caller) = self.remembered.get(&key) {
             return Ok(caller);
-        }
-        if kind == "token" && !self.remembered.knew(&key) {
-            self.may_try(address)?;
         }
         let mode = Guard::into_inner(mode);
         let claimed = match (kind, &*mode) {
@@ -262,11 +252,15 @@ impl Identity {
         Ok(caller)
     }
 
-    /// Whether an address may show another credential now.
-    fn may_try(&self, address: Option<IpAddr>) -> Result<(), Unidentified> {
-        match address.and_then(|address| self.throttle.wait(address, Instant::now())) {
-            Some(wait) => Err(Unidentified::Throttled { seconds: wait.as_secs().max(1) }),
-            None => Ok(()),
+    /// What an address is told that showed a bad credential: after too many of them, that it has to wait.
+    fn refused(&self, address: IpAddr, shown: Option<[u8; 32]>) -> Unidentified {
+        let now = Instant::now();
+        match self.throttle.wait(address, now) {
+            Some(wait) => Unidentified::Throttled { seconds: wait.as_secs().max(1) },
+            None => {
+                self.throttle.note(address, shown, now);
+                Unidentified::Refused
+            }
         }
     }
 

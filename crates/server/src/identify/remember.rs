@@ -27,11 +27,6 @@ impl Remembered {
         callers.get(key).filter(|(_, until)| Instant::now() < *until).map(|(caller, _)| caller.clone())
     }
 
-    /// Whether this credential was good before, however long ago.
-    pub(super) fn knew(&self, key: &[u8; 32]) -> bool {
-        self.callers.read().unwrap_or_else(PoisonError::into_inner).contains_key(key)
-    }
-
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }

@@ -1,7 +1,7 @@
-//! Slows down guessing: an address that shows many bad credentials has to wait between tries.
+//! Slows down guessing: an address that shows many bad credentials is told to wait between tries.
 //!
-//! Credentials that were good before are not affected, so that nobody who works already is locked out by a neighbour
-//! behind the same address.
+//! Good credentials are not affected, so that nobody is locked out by a neighbour behind the same address. Nothing is
+//! given away by that: tokens and signatures are too long to be guessed at any rate.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -55,7 +55,7 @@ impl Throttle {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long an address has to wait before it may show another credential; nothing, if it need not.
+    /// How long an address has to wait before it should show another bad credential; nothing, if it need not.
     pub(super) fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
         let failures = self.failed().get(&network(address))?.at(now);
         (failures.count >= BURST).then(|| REGROW.saturating_sub(now.duration_since(failures.since)))

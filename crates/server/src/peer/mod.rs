@@ -2,6 +2,7 @@
 
 mod proc_net;
 mod sock_diag;
+mod user_ids;
 
 use nix::unistd::geteuid;
 use std::net::{IpAddr, SocketAddr};
@@ -63,7 +64,7 @@ impl PeerUser {
 
 /// Whether a user id is that of the gateway's own user, or of root.
 pub fn is_own_uid(uid: u32) -> bool {
-    uid == 0 || uid == geteuid().as_raw()
+    uid == 0 || uid == geteuid().as_raw() && !user_ids::stands_for_many(uid)
 }
 
 /// Both ends of a connection, seen from the socket whose owner is wanted.

@@ -245,7 +245,9 @@ async fn guessing_is_slowed_and_seen() {
     let checked = statuses.iter().filter(|status| **status == 401).count();
     assert!((20..40).contains(&checked), "{statuses:?}");
     assert_eq!(statuses.last(), Some(&429), "{statuses:?}");
-    // Whoever was known before is not locked out by a neighbour.
+    // Nobody who has a good credential is locked out by a neighbour, not even at its first use.
+    let first = Http::new(address).sending(&bearer(&known.cat)).send(Method::GET, "/me", &[], "").await;
+    assert_eq!(first.status, 200);
     let root = Http::new(address).sending(&bearer(&known.root));
     assert_eq!(root.send(Method::GET, "/me", &[], "").await.status, 200);
     let row = recorded(&root, "auth.refused").await;
