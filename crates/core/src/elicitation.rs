@@ -29,6 +29,9 @@ const PAIRS: [(&str, &str); 8] = [
     ("recovery", "code"),
 ];
 
+/// Words of a sentence that warns.
+const WARNINGS: [&str; 5] = ["not", "never", "don", "avoid", "without"];
+
 /// A form that asks for what nobody should type into one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormFault {
@@ -68,7 +71,8 @@ fn secret_field(schema: &Value, depth: usize) -> Option<String> {
         if is_typed(field) {
             let text = |key: &str| field.get(key).and_then(Value::as_str).unwrap_or_default();
             let is_secret = text("format").eq_ignore_ascii_case("password")
-                || [name, text("title"), text("description")].into_iter().any(names_secret);
+                || [name, text("title")].into_iter().any(names_secret)
+                || (names_secret(text("description")) && !warns(text("description")));
             return is_secret.then(|| name.chars().take(64).collect());
         }
         (depth < MAX_DEPTH).then(|| secret_field(field, depth + 1)).flatten()
@@ -77,7 +81,12 @@ fn secret_field(schema: &Value, depth: usize) -> Option<String> {
 
 /// Whether a person types into a field: a yes or no, or a choice, gives no secret away.
 fn is_typed(field: &Value) -> bool {
-    let is_choice = ["enum", "oneOf", "anyOf", "const"].iter().any(|key| field.get(key).is_some());
+    let has_choices = |key: &&str| match field.get(*key) {
+        Some(Value::Array(choices)) => !choices.is_empty(),
+        Some(_) => **key == *"const",
+        None => false,
+    };
+    let is_choice = ["enum", "oneOf", "anyOf", "const"].iter().any(has_choices);
     !is_choice && !matches!(field.get("type").and_then(Value::as_str), Some("boolean" | "object" | "array"))
 }
 
@@ -87,6 +96,11 @@ fn names_secret(text: &str) -> bool {
     PARTS.iter().any(|part| joined.contains(part))
         || words.iter().any(|word| WORDS.contains(&word.as_str()))
         || words.windows(2).any(|pair| PAIRS.contains(&(pair[0].as_str(), pair[1].as_str())))
+}
+
+/// Whether a sentence may be a warning: many forms say that no secret is to be typed into a harmless field.
+fn warns(sentence: &str) -> bool {
+    words_of(sentence).iter().any(|word| WARNINGS.contains(&word.as_str()))
 }
 
 /// The words of a name or a sentence, in small letters: `apiKey`, `api_key` and `API key` have the same two.
@@ -139,6 +153,7 @@ mod tests {
             json!({ "a": { "type": "string", "description": "Your PIN, please" } }),
             json!({ "a": { "type": "string", "format": "password" } }),
             json!({ "otp": { "type": "integer" } }),
+            json!({ "password": { "type": "string", "enum": [] } }),
             json!({ "inner": { "type": "object", "properties": { "secret": text } } }),
         ];
         for fields in secret {
@@ -146,6 +161,7 @@ mod tests {
         }
         let harmless = [
             json!({ "name": text, "city": { "type": "string", "description": "Where shipping starts" } }),
+            json!({ "number": { "type": "integer", "description": "Any number (do NOT enter your PIN)" } }),
             json!({ "reset_password": { "type": "boolean" } }),
             json!({ "token": { "type": "string", "enum": ["gold", "silver"] } }),
             json!({ "pinned": text, "footprint": text, "option": text, "postcode": text }),

@@ -310,10 +310,10 @@ impl Pool {
         let mut others = self.others();
         if !others.contains_key(&key) {
             let server = || self.entry.name.to_string();
-            if !has_share_left(&others, key.user()) {
+            if !has_share_left(&others, key.user()) && !make_room(&mut others, key.user()) {
                 return Err(UpstreamError::ShareUsed { server: server(), share: USER_SHARE });
             }
-            if others.len() >= MAX_CONNECTIONS {
+            if others.len() >= MAX_CONNECTIONS && !make_room(&mut others, None) {
                 return Err(UpstreamError::Busy { server: server() });
             }
         }
@@ -372,6 +372,23 @@ async fn watch(pool: Weak<Pool>, connection: Weak<Connection>, key: Key, mut inb
             other => other.pass_on(&pool.notices),
         }
     }
+}
+
+/// Closes the connection that has been idle longest, of this user if one is named; `false` if all are in use.
+fn make_room(others: &mut Cells, user: Option<&str>) -> bool {
+    let is_of_user = |key: &Key| user.is_none_or(|user| key.user() == Some(user));
+    let idle = others.iter().filter(|(key, _)| is_of_user(key)).filter_map(|(key, cell)| {
+        // Whoever uses it, or waits for its turn, has a hand on it besides the pool's.
+        let connection = cell.get().filter(|connection| Arc::strong_count(connection) == 1)?;
+        Some((key, connection.idle_for()))
+    });
+    let longest = idle.max_by_key(|(_, idle_for)| *idle_for).map(|(key, _)| key.clone());
+    let Some(connection) = longest.and_then(|key| others.remove(&key)).and_then(|cell| cell.get().cloned())
+    else {
+        return false;
+    };
+    tokio::spawn(async move { connection.close().await });
+    true
 }
 
 /// Whether a user may open one more connection.

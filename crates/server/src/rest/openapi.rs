@@ -167,6 +167,16 @@ mod tests {
         }
         let items = document["paths"].as_object().expect("paths").values();
         assert_eq!(items.map(|item| item.as_object().map_or(0, Map::len)).sum::<usize>(), known);
+        // Two types of one name would describe each other's answers.
+        let mut schemas = Map::new();
+        for endpoint in tables.iter().flat_map(|(_, endpoints)| *endpoints) {
+            let told = serde_json::to_value((endpoint.tells)()).unwrap_or_default();
+            let components = told.pointer("/components/schemas").and_then(Value::as_object);
+            for (name, schema) in components.into_iter().flatten() {
+                let earlier = schemas.entry(name.clone()).or_insert_with(|| schema.clone());
+                assert_eq!(earlier, schema, "two types are called {name}");
+            }
+        }
         // A route that is added by hand would be in no document.
         assert!(!include_str!("mod.rs").contains(".route("));
     }

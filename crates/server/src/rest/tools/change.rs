@@ -70,7 +70,7 @@ pub struct DiffView {
     now: String,
     /// Each place that is not as it was; absent where the accepted text was not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
-    changes: Option<Vec<PlaceView>>,
+    changes: Option<Vec<ChangedPlaceView>>,
     /// The same as text; hidden characters are spelled out.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
@@ -88,7 +88,7 @@ pub struct AcceptedView {
 
 /// One place that is not as it was.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct PlaceView {
+pub struct ChangedPlaceView {
     /// A JSON pointer into the definition.
     pointer: String,
     /// What was there.
@@ -106,7 +106,7 @@ fn view(tool: &Tool, compared: Comparison) -> DiffView {
         (Some(_), true) => "changed",
     };
     let Comparison { pin, digest, differences } = compared;
-    let place = |Difference { pointer, before, after }| PlaceView { pointer, before, after };
+    let place = |Difference { pointer, before, after }| ChangedPlaceView { pointer, before, after };
     DiffView {
         name: tool.exposed.to_string(),
         state,
