@@ -128,7 +128,7 @@ pub(crate) struct Document {
     pub split: Split,
     /// Whether its settings and servers count as the user's own words.
     pub settings_trusted: bool,
-    /// Whether the file holds nothing at all.
+    /// Whether the file holds no key: it is empty, or has only comments.
     pub is_blank: bool,
 }
 
@@ -200,6 +200,24 @@ impl Loaded {
         };
         let with_settings = self.documents.iter().filter(has_settings);
         with_settings.filter_map(|document| document.path.clone()).filter(|path| !waits(path)).collect()
+    }
+
+    /// Files that have an effect: their settings count, or a server of theirs may run. A project file that waits for
+    /// trust as a whole has none.
+    pub fn files_with_effect(&self) -> BTreeSet<PathBuf> {
+        let in_force = self.files_in_force();
+        let may_run = |path: &PathBuf| {
+            self.servers.iter().any(|server| {
+                server.trust_file.as_ref() == Some(path)
+                    && matches!(server.state, servers::ServerConfigState::Ready(_))
+            })
+        };
+        let has_effect = |document: &&Document| {
+            document.layer != Layer::Project
+                || document.path.as_ref().is_some_and(|path| in_force.contains(path) || may_run(path))
+        };
+        let filled = self.documents.iter().filter(|document| !document.is_blank);
+        filled.filter(has_effect).filter_map(|document| document.path.clone()).collect()
     }
 
     /// Files that hold something, for the next load: one of them that is empty then is not taken.
@@ -398,8 +416,8 @@ impl Desk<'_> {
             self.fatal(refusal);
             return None;
         }
-        let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
-        if is_blank && self.sources.filled_files.contains(&path) {
+        let is_empty = bytes.iter().all(u8::is_ascii_whitespace);
+        if is_empty && self.sources.filled_files.contains(&path) {
             self.fatal(emptied(&path));
             return None;
         }
@@ -410,12 +428,13 @@ impl Desk<'_> {
                 return None;
             }
         };
-        if !is_blank && !matches!(node.value, Value::Map(_)) {
+        if !matches!(node.value, Value::Map(_)) {
             let sentence = format!("a configuration file holds a map, this one holds {}", node.kind());
             let finding = Finding::error("config.wrong-type", sentence).at(&self.texts, node.mark);
             self.fatal(parse::discreet(finding, &path));
             return None;
         }
+        let is_blank = holds_no_key(&node);
         let mut split = dialect::split(&self.texts, node, kind, known);
         self.findings.append(&mut split.findings);
         let settings_trusted = layer != Layer::Project;
@@ -480,11 +499,16 @@ pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether a file says nothing: it is empty, `{}`, or has only comments and keys that are comments.
+fn holds_no_key(node: &Node) -> bool {
+    node.members().is_some_and(|members| members.iter().all(|(key, _)| dialect::is_comment(&key.text)))
+}
+
 /// A file that held a configuration and is empty now.
 fn emptied(path: &Path) -> Finding {
     Finding::error("config.emptied", "this file is empty, and held a configuration before")
         .in_file(path)
-        .hint("write `{}` to mean nothing, or remove the file")
+        .hint("to mean nothing, write only a comment or remove the file, then run `toolbooth reload`")
 }
 
 fn is_absent(error: &std::io::Error) -> bool {

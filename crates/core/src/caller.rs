@@ -179,6 +179,9 @@ impl Caller {
     }
 }
 
+/// The name of a client that gave none.
+const UNNAMED: &str = "unknown";
+
 /// What a client said about itself. Believed for what it can take, never for who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFacts {
@@ -199,6 +202,16 @@ impl Default for ClientFacts {
 }
 
 impl ClientFacts {
+    /// A client that is gone, of which only [`Self::name`] is known: rules about it hold, and it can do nothing.
+    pub fn remembered(name: &str) -> Self {
+        if name.is_empty() || name == UNNAMED {
+            return Self::default();
+        }
+        // Servers are told the info, and the protocol demands a version.
+        let info = RawJson::from_value(&serde_json::json!({ "name": name, "version": "unknown" }));
+        Self { info: Some(info), ..Self::default() }
+    }
+
     /// Whether the client declared a capability.
     pub fn can(&self, capability: &str) -> bool {
         self.capabilities.member(capability).is_some_and(|value| value.is_object())
@@ -223,13 +236,22 @@ impl ClientFacts {
     pub fn name(&self) -> String {
         let name = self.info.as_ref().and_then(|info| info.member("name"));
         let name = name.as_ref().and_then(|name| name.string());
-        name.map_or_else(|| "unknown".to_owned(), |name| name.chars().take(64).collect())
+        name.map_or_else(|| UNNAMED.to_owned(), |name| name.chars().take(64).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_remembered_client_has_its_name_and_no_capabilities() {
+        for name in ["cli", "a \"quoted\" name", "unknown", ""] {
+            let facts = ClientFacts::remembered(name);
+            assert_eq!(facts.name(), if name.is_empty() { "unknown" } else { name });
+            assert!(!facts.can("elicitation"));
+        }
+    }
 
     #[test]
     fn elicitation_means_forms_unless_other_ways_are_named_alone() {

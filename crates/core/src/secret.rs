@@ -1,7 +1,10 @@
 //! Text that may hold secrets: the value for the one who needs it, the template for everyone else.
 
+mod credential;
+mod in_json;
 mod known;
 
+pub(crate) use credential::is_credential;
 pub use known::{KnownSecrets, MASK, MIN_SECRET_CHARS};
 use std::fmt;
 

@@ -2,7 +2,8 @@
 
 use crate::manifest::ApprovalBy;
 use crate::names::ServerName;
-use crate::secret::{KnownSecrets, SecretText};
+use crate::redact;
+use crate::secret::{KnownSecrets, SecretText, is_credential};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -317,25 +318,35 @@ impl ServerEntry {
 }
 
 impl ServerEntry {
-    /// The secret values that the gateway hands to this server: they must not come back in what it says.
+    /// The values handed to this server that may be secret, for its error output and other logs: a word too many
+    /// that is masked there does no harm.
     pub fn secrets(&self) -> KnownSecrets {
-        fn named<'a>(name: &str, text: &'a SecretText) -> Vec<&'a str> {
-            let mut found = text.secrets();
-            if crate::redact::is_secret(name, text.expose()) {
-                // `Bearer …` is repeated with and without its first word.
-                found.extend(text.expose().rsplit(' ').next());
-            }
-            found
-        }
+        self.given(SecretRule::Possible)
+    }
+
+    /// The values handed to this server that are secret by their place, their name or their shape: they must not come
+    /// back in its answers. Answers are data, so plain words and numbers are left out.
+    pub fn credentials(&self) -> KnownSecrets {
+        self.given(SecretRule::Certain)
+    }
+
+    fn given(&self, rule: SecretRule) -> KnownSecrets {
         let mut found: Vec<&str> = Vec::new();
         match &self.transport {
             Transport::Stdio { command, args, env, .. } => {
-                found.extend(std::iter::once(command).chain(args).flat_map(|text| named("", text)));
-                found.extend(env.iter().flat_map(|(name, text)| named(name, text)));
+                found.extend(rule.secrets_of("", command));
+                let before = std::iter::once(command).chain(args);
+                found.extend(before.zip(args).flat_map(|(before, text)| {
+                    let name = option_before(before.shown(), text.shown());
+                    rule.secrets_of(name, text)
+                }));
+                found.extend(env.iter().flat_map(|(name, text)| rule.secrets_of(name, text)));
             }
             Transport::Http(remote) | Transport::Sse(remote) | Transport::WebSocket(remote) => {
-                found.extend(named("", &remote.url));
-                found.extend(remote.headers.iter().flat_map(|(name, text)| named(name, text)));
+                found.extend(rule.secrets_of("", &remote.url));
+                // Any header may be a credential.
+                let headers = remote.headers.iter();
+                found.extend(headers.flat_map(|(name, text)| SecretRule::Possible.secrets_of(name, text)));
             }
             Transport::Bundled(_) | Transport::Own | Transport::Virtual => {}
         }
@@ -360,6 +371,40 @@ impl ServerEntry {
     }
 }
 
+/// Which of the values handed to a server count as secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SecretRule {
+    /// Those that may be secret.
+    Possible,
+    /// Those that are secret by their place, their name or their shape.
+    Certain,
+}
+
+impl SecretRule {
+    /// The secrets in a text that is handed over under this name.
+    fn secrets_of<'a>(self, name: &str, text: &'a SecretText) -> Vec<&'a str> {
+        let value = text.expose();
+        let (mut found, is_secret) = match self {
+            Self::Possible => (text.secrets(), redact::is_secret(name, value)),
+            Self::Certain if is_credential(name, "") => (text.secrets(), true),
+            // In a whole script, the last word is not the one that looks like a secret.
+            Self::Certain => {
+                (text.credentials(), is_credential(name, value) && value.split_whitespace().count() <= 3)
+            }
+        };
+        if is_secret {
+            // `Bearer …` is repeated with and without its first word.
+            found.extend(value.rsplit(' ').next());
+        }
+        found
+    }
+}
+
+/// The option whose value an argument is, as in `--token VALUE`; empty if there is none.
+fn option_before<'a>(before: &'a str, argument: &str) -> &'a str {
+    if before.starts_with('-') && !before.contains('=') && !argument.starts_with('-') { before } else { "" }
+}
+
 /// The password in an address such as `postgres://user:password@host/`.
 fn password_of(address: &str) -> Option<&str> {
     let (_, rest) = address.split_once("://")?;
@@ -381,9 +426,38 @@ pub(crate) mod tests {
             env.insert("MODE".into(), SecretText::plain("production"));
         }
         entry.auth = OutboundAuth::Bearer(SecretText::plain("bearer-credential"));
-        let secrets = entry.secrets();
-        let shown = secrets.mask("correct-horse literal-token production bearer-credential");
-        assert_eq!(shown, "[redacted] [redacted] production [redacted]");
+        for secrets in [entry.secrets(), entry.credentials()] {
+            let shown = secrets.mask("correct-horse literal-token production bearer-credential");
+            assert_eq!(shown, "[redacted] [redacted] production [redacted]");
+        }
+    }
+
+    // Audit: `customers_list` became `_redacted__list` because a variable was `customers`.
+    #[test]
+    fn plain_values_are_no_credentials() {
+        let mut entry = entry("db");
+        if let Transport::Stdio { args, env, .. } = &mut entry.transport {
+            args.push(SecretText::plain("--api-key"));
+            args.push(SecretText::expanded("${K}", "option-value"));
+            args.push(SecretText::expanded("--table=${T}", "--table=warehouse"));
+            env.insert("DB_NAME".into(), SecretText::expanded("${DBN}", "customers"));
+            env.insert("ACCOUNT".into(), SecretText::expanded("${ACCOUNT}", "123456789012"));
+            env.insert("API_TOKEN".into(), SecretText::expanded("${T}", "plain-words"));
+        }
+        let text = "customers 123456789012 warehouse option-value plain-words";
+        let shown = entry.credentials().mask(text).into_owned();
+        assert_eq!(shown, "customers 123456789012 warehouse [redacted] [redacted]");
+        let shown = entry.secrets().mask(text).into_owned();
+        assert_eq!(shown, "[redacted] [redacted] [redacted] [redacted] [redacted]");
+    }
+
+    #[test]
+    fn every_variable_in_a_header_is_a_credential() {
+        let headers = [("x-org".to_owned(), SecretText::expanded("${ORG}", "customers"))].into();
+        let url = SecretText::expanded("https://${HOST}/mcp", "https://warehouse/mcp");
+        let transport = Transport::Http(Remote { url, headers });
+        let entry = ServerEntry::with_defaults("db".parse().expect("a name"), transport);
+        assert_eq!(entry.credentials().mask("customers warehouse"), "[redacted] warehouse");
     }
 
     /// A stdio entry for tests.

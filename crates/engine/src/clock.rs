@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use toolbooth_store::MAX_CLOCK_LEAD_MS;
 
 /// What this much of a step back is said in the log.
 const NOTABLE_MS: i64 = 5_000;
@@ -42,11 +43,25 @@ impl Clock {
         steady_ms.saturating_add(known_ms.max(offset_ms))
     }
 
-    /// Goes on from a time that an earlier process saw.
-    fn resume(&self, latest_ms: i64) {
+    /// Goes on from a time that an earlier process saw, unless it is too far ahead of the system's clock.
+    fn resume(&self, latest_ms: i64, wall_ms: i64) {
+        let Some(latest_ms) = believable(latest_ms, wall_ms) else {
+            tracing::warn!(
+                ahead_ms = latest_ms.saturating_sub(wall_ms),
+                "the stored time is more than a day ahead of the system's clock and is ignored; \
+                 check the clock if it was not wrong before"
+            );
+            return;
+        };
         let steady_ms = i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX);
         self.at(latest_ms, steady_ms);
     }
+}
+
+/// A time that is at most a day ahead of the system's clock. A clock that was set back by more was wrong before and
+/// has been repaired; going by the wrong time would treat every token as expired.
+fn believable(latest_ms: i64, wall_ms: i64) -> Option<i64> {
+    (latest_ms.saturating_sub(wall_ms) <= MAX_CLOCK_LEAD_MS).then_some(latest_ms)
 }
 
 /// Milliseconds since 1970 by the latest time that was ever seen; for everything that expires.
@@ -67,8 +82,13 @@ pub fn wall_ms() -> i64 {
 
 /// Goes on from the latest time that an earlier process saw.
 pub(crate) fn resume(latest_ms: i64) {
-    CLOCK.resume(latest_ms);
+    CLOCK.resume(latest_ms, wall_ms());
     say_if_behind();
+}
+
+/// The time to store for the next start; none while it is too far ahead of the system's clock.
+pub(crate) fn storable_ms() -> Option<i64> {
+    believable(now_ms(), wall_ms())
 }
 
 /// Says in the log when the system's clock is behind, once for each step back.
@@ -106,7 +126,26 @@ mod tests {
         for (wall_ms, steady_ms, expected) in steps {
             assert_eq!(clock.at(wall_ms, steady_ms), expected, "{wall_ms}");
         }
-        clock.resume(9_000_000);
+        clock.resume(9_000_000, 3_700_000);
         assert!(clock.read(0) >= 9_000_000, "an earlier process saw it");
+    }
+
+    // audit: a clock that was far ahead once, and stored, locks token holders out after it is repaired.
+    #[test]
+    fn a_stored_time_more_than_a_day_ahead_is_ignored() {
+        const HOUR_MS: i64 = 3_600_000;
+        let wall_ms = 1_000 * HOUR_MS;
+        let cases = [(-1, false), (1, true), (24, true), (25, false), (24 * 365, false)];
+        for (ahead_hours, resumed) in cases {
+            let clock = Clock {
+                began: Instant::now(),
+                offset_ms: AtomicI64::new(wall_ms),
+                said_ms: AtomicI64::new(0),
+            };
+            let stored_ms = wall_ms + ahead_hours * HOUR_MS;
+            clock.resume(stored_ms, wall_ms);
+            let offset_ms = clock.offset_ms.load(Ordering::Relaxed);
+            assert_eq!(offset_ms > wall_ms, resumed, "{ahead_hours} hours ahead");
+        }
     }
 }

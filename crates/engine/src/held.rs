@@ -1,16 +1,18 @@
 //! Held calls: written before they are announced, answered once, run once.
 
 use crate::acts::Act;
+use crate::answer::Answer;
 use crate::clock::now_ms;
 use crate::engine::Engine;
 use crate::question;
 use crate::rights::NotNow;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use toolbooth_core::audit::{AuditEntry, AuditKind};
 use toolbooth_core::call::{CallFault, Draft, Incoming, Licence, Waiting, check_edit, fingerprint};
-use toolbooth_core::caller::Caller;
+use toolbooth_core::caller::{Caller, Carried, ClientFacts};
 use toolbooth_core::consent::Consent;
 use toolbooth_core::effects::Rung;
 use toolbooth_core::fault::{Blame, Fault, Problem};
@@ -45,6 +47,33 @@ pub(crate) struct Approved {
     pub(crate) held: HeldCall,
     /// What that person's yes is good for.
     pub(crate) licence: Licence,
+}
+
+/// The claim on an approved call, on its way to the request that waits for it. If that request is gone, dropping the
+/// claim runs the call: a claim cannot be given back, and nobody else may run the call.
+struct HeldClaim {
+    engine: Arc<Engine>,
+    approved: Option<Box<Approved>>,
+}
+
+impl HeldClaim {
+    fn take(mut self) -> Option<Box<Approved>> {
+        self.approved.take()
+    }
+}
+
+impl Drop for HeldClaim {
+    fn drop(&mut self) {
+        let Some(approved) = self.approved.take() else { return };
+        // Without a runtime the process ends; the next start finds the claim and ends the call as unknown.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (engine, id) = (self.engine.clone(), approved.held.id);
+        runtime.spawn(async move {
+            if let Err(problem) = engine.run_abandoned(*approved).await {
+                tracing::warn!(held = %id, "an approved call whose client hung up failed: {}", problem.message);
+            }
+        });
+    }
 }
 
 /// A held call cannot be answered so.
@@ -233,7 +262,7 @@ impl Engine {
     }
 
     /// Goes on with a call that somebody has answered.
-    async fn take_up(&self, waiting: Waiting, held: HeldCall) -> Result<Asked, Problem> {
+    async fn take_up(self: &Arc<Self>, waiting: Waiting, held: HeldCall) -> Result<Asked, Problem> {
         match held.state {
             HeldState::Approved => {}
             HeldState::Rejected => return Err(Problem::of(&rejection(&held))),
@@ -251,7 +280,9 @@ impl Engine {
                 Arc::new(Caller { carried, ..Caller::clone(&caller) })
             }
             Err(NotNow::Never(problem)) => {
-                self.give_up(&held, &problem).await;
+                // In a task of its own, as for a claim: a client that hangs up meanwhile leaves no held call open.
+                let (engine, reason) = (self.clone(), problem.clone());
+                let _ = tokio::spawn(async move { engine.give_up(&held, &reason).await }).await;
                 return Err(problem);
             }
             Err(NotNow::Later(problem)) => {
@@ -262,8 +293,27 @@ impl Engine {
         self.claim(held, incoming).await.map(|approved| Asked::Run(Box::new(approved)))
     }
 
-    /// Takes the licence to run an approved call.
-    pub(crate) async fn claim(&self, held: HeldCall, mut incoming: Incoming) -> Result<Approved, Problem> {
+    /// Takes the licence to run an approved call. Dropping the future does not lose it: the gateway runs the call then.
+    pub(crate) async fn claim(
+        self: &Arc<Self>,
+        held: HeldCall,
+        incoming: Incoming,
+    ) -> Result<Approved, Problem> {
+        let (hand_over, handed_over) = oneshot::channel::<Result<HeldClaim, Problem>>();
+        let engine = self.clone();
+        // In a task of its own: the commit goes through even if the client hangs up meanwhile.
+        tokio::spawn(async move {
+            let claimed = engine.claim_now(held, incoming).await;
+            let claim = claimed.map(|approved| HeldClaim { engine, approved: Some(Box::new(approved)) });
+            // If nobody receives it, it is dropped here and runs the call.
+            let _ = hand_over.send(claim);
+        });
+        let closed = || Problem::of(&StoreError::Closed);
+        let claim = handed_over.await.map_err(|_| closed())??;
+        claim.take().map(|approved| *approved).ok_or_else(closed)
+    }
+
+    async fn claim_now(&self, held: HeldCall, mut incoming: Incoming) -> Result<Approved, Problem> {
         let claimed =
             self.store().claim_held(held.id, now_ms()).await.map_err(|error| Problem::of(&error))?;
         let held = match claimed {
@@ -275,6 +325,19 @@ impl Engine {
         let Some(licence) = Licence::of(&held) else { return Err(already_run(&held)) };
         incoming.arguments = Some(held.final_arguments().clone());
         Ok(Approved { incoming, held, licence })
+    }
+
+    /// Runs a claimed call whose client has hung up, without what the request brought along.
+    async fn run_abandoned(self: &Arc<Self>, mut approved: Approved) -> Result<Answer, Problem> {
+        let caller = Caller::clone(&approved.incoming.caller);
+        approved.incoming = Incoming {
+            caller: Arc::new(Caller { carried: Carried::default(), ..caller }),
+            client: Arc::new(ClientFacts::remembered(&approved.held.client)),
+            name: self.address_of(&approved.held.server, &approved.held.tool),
+            arguments: approved.incoming.arguments,
+            meta: Vec::new(),
+        };
+        self.run_claimed(approved).await
     }
 
     /// Whether somebody may say yes to a held call.

@@ -7,6 +7,7 @@ use crate::clock::{now_ms, wall_ms};
 use crate::contain::contained;
 use crate::dispatch::Rounds;
 use crate::engine::Engine;
+use crate::held::Approved;
 use crate::rights::NotNow;
 use crate::run::Run;
 use std::pin::{Pin, pin};
@@ -64,12 +65,18 @@ impl Engine {
         self.deferred.forget(held.id);
         let incoming = Incoming {
             caller,
-            client: Arc::new(ClientFacts::default()),
+            // Rules about the client that made the call hold for it still.
+            client: Arc::new(ClientFacts::remembered(&held.client)),
             name: self.address_of(&held.server, &held.tool),
             arguments: Some(held.final_arguments().clone()),
             meta: Vec::new(),
         };
         let approved = self.claim(held, incoming).await?;
+        self.run_claimed(approved).await
+    }
+
+    /// Runs an approved call that is claimed already, for a caller who is not there.
+    pub(crate) async fn run_claimed(self: &Arc<Self>, approved: Approved) -> Result<Answer, Problem> {
         let (mut run, incoming) = Run::of_approved(self, approved)?;
         let request = CallRequest {
             incoming,
@@ -155,7 +162,8 @@ impl Engine {
     /// Remembers how late it is, so that a clock that is set back before the next start revives nothing.
     pub async fn save_clock(&self) {
         crate::clock::say_if_behind();
-        if let Err(error) = self.store().raise_clock(now_ms()).await {
+        let Some(at_ms) = crate::clock::storable_ms() else { return };
+        if let Err(error) = self.store().raise_clock(at_ms).await {
             tracing::error!("the time was not written down: {error}");
         }
     }

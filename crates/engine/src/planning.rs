@@ -17,6 +17,9 @@ use toolbooth_core::plan::{Plan, PlanState, PlanStep};
 use toolbooth_store::HeldFilter;
 use uuid::Uuid;
 
+/// The session of plans whose steps are queued by rules alone.
+const RULE_SESSION: &str = "queued by rules";
+
 /// Whose calls a plan takes: all of the caller's, or those of one persona or session.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
@@ -95,13 +98,26 @@ impl Engine {
         let draft = waiting.draft();
         let plan = match draft.situation.plan {
             Some(plan) => plan,
-            // A rule plans though plan mode is off: the caller gets a plan.
-            None => self.plan_on(&draft.caller, Scope::default()).await?.id,
+            None => self.rule_plan(&draft.caller).await?.id,
         };
         let held = self.held_of(draft, HeldKind::Plan, &waiting.reason, waiting.answerer);
         let step = self.store().queue_step(plan, held.clone()).await.map_err(|error| not_held(&error))?;
         self.emit_held(&HeldCall { plan: Some(PlanStep { plan, step }), ..held.clone() });
         Ok(Answer::queued(&held, plan, step))
+    }
+
+    /// The caller's plan for steps that a rule queues though plan mode is off. Its scope is a session that no call is
+    /// made in, so it takes none by itself: plan mode stays off.
+    async fn rule_plan(&self, caller: &Caller) -> Result<Plan, Problem> {
+        let open = self.store().plan_of(&caller.user, None, Some(RULE_SESSION)).await;
+        let open = open.map_err(|error| Problem::of(&error))?;
+        match open.filter(|plan| plan.session.as_deref() == Some(RULE_SESSION)) {
+            Some(plan) => Ok(plan),
+            None => {
+                let session = Some(RULE_SESSION.to_owned());
+                self.plan_on(caller, Scope { persona: None, session }).await
+            }
+        }
     }
 
     /// Switches plan mode on: the plan that takes the calls, new or as it was.

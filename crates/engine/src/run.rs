@@ -194,8 +194,8 @@ impl Run {
             true => Planned::Yes,
             false => Planned::No,
         };
-        let licences = self.behind.clone();
-        Manner { ids: self.ids(), round, progress, rounds, reading, licences, planned }
+        let (licence, licences) = (self.licence.clone(), self.behind.clone());
+        Manner { ids: self.ids(), round, progress, rounds, reading, licence, licences, planned }
     }
 
     fn agreed(&mut self, held: HeldCall, name: &str) -> Result<(), Problem> {
@@ -268,19 +268,21 @@ impl Run {
             arguments_sha256: fingerprint(sealed.public_arguments()),
             side_effect: effect.rung.as_str().to_owned(),
         };
-        // A write that cannot be noted is not made.
-        let store = self.engine.store();
+        // Noted before the commit: if the caller hangs up during it, dropping the run closes the intent.
         self.journal = match effect.basis {
-            Basis::Unknown => {
-                store.note_intent(intent).await.map_err(|error| Problem::of(&error))?;
-                Journal::Noted
-            }
-            Basis::Label | Basis::Annotation | Basis::Name => {
-                Box::pin(store.write_intent(intent)).await.map_err(|error| Problem::of(&error))?;
-                Journal::OnDisk
-            }
+            Basis::Unknown => Journal::Noted,
+            Basis::Label | Basis::Annotation | Basis::Name => Journal::OnDisk,
         };
-        Ok(())
+        let store = self.engine.store();
+        let written = match self.journal {
+            Journal::OnDisk => Box::pin(store.write_intent(intent)).await,
+            Journal::Noted | Journal::Nothing => store.note_intent(intent).await,
+        };
+        // A write that cannot be noted is not made.
+        written.map_err(|error| {
+            self.journal = Journal::Nothing;
+            Problem::of(&error)
+        })
     }
 
     /// Notes that this is the call of a dead letter, made again by itself or at somebody's request.
@@ -336,7 +338,12 @@ impl Run {
         self.tell(&end, took);
         async move {
             if self.journal == Journal::OnDisk || !self.held.is_empty() {
-                return Box::pin(self.settle(end)).await;
+                // In a task of its own: a caller who hangs up during a commit leaves no call and no held call open.
+                let settling = tokio::spawn(async move { self.settle(end).await });
+                if let Err(error) = settling.await {
+                    tracing::error!("the end of a call was not written down: {error}");
+                }
+                return;
             }
             // The usual way: one row, safe from a kill and on disk a moment later.
             let entry = self.entry.take().map(|entry| end.fill(*entry, self.started));

@@ -32,11 +32,11 @@ pub use letters::{
     MAX_OPEN_LETTERS, MAX_OPEN_LETTERS_OF_USER, MAX_SEALED_BYTES, OPEN_LETTER_MS,
 };
 pub use limits::{
-    AuditRetention, MAX_AUDIT_PAGE, MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE, MAX_FILES_OF_USER,
-    MAX_FILES_PAGE, MAX_HELD, MAX_HELD_ARGUMENTS_BYTES, MAX_HELD_PAGE, MAX_HELD_PAGE_BYTES,
-    MAX_HELD_RESULT_BYTES, MAX_HELD_RESULTS, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, MAX_OPEN_INTENTS,
-    MAX_OPEN_PLANS, MAX_PAYLOAD_BYTES, MAX_PINS, MAX_PLAN_STEPS, MAX_PLANS_PAGE, MAX_RECENT_CALLS, MAX_SWEEP,
-    MAX_TOKENS, Retention,
+    AuditRetention, MAX_AUDIT_PAGE, MAX_CLOCK_LEAD_MS, MAX_CONSENTS_OF_USER, MAX_CONSENTS_PAGE,
+    MAX_FILES_OF_USER, MAX_FILES_PAGE, MAX_HELD, MAX_HELD_ARGUMENTS_BYTES, MAX_HELD_PAGE,
+    MAX_HELD_PAGE_BYTES, MAX_HELD_RESULT_BYTES, MAX_HELD_RESULTS, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER,
+    MAX_OPEN_INTENTS, MAX_OPEN_PLANS, MAX_PAYLOAD_BYTES, MAX_PINS, MAX_PLAN_STEPS, MAX_PLANS_PAGE,
+    MAX_RECENT_CALLS, MAX_SWEEP, MAX_TOKENS, Retention,
 };
 pub use memory::MemoryStore;
 pub use records::{CallRow, DiscoveryRecord, Intent, NonceUse, Outcome};
@@ -278,10 +278,11 @@ pub trait Store: HealthStore + LetterStore + SignInStore + Send + Sync {
     /// Until when a call's addresses of files count; nothing, if it was given none or they are forgotten.
     async fn grant(&self, call: Uuid) -> Result<Option<i64>, StoreError>;
 
-    /// The latest time that [`Store::raise_clock`] was told; 0 if none.
+    /// The time that [`Store::raise_clock`] remembers; 0 if none.
     async fn latest_clock(&self) -> Result<i64, StoreError>;
 
-    /// Remembers a time of day, unless a later one is remembered.
+    /// Remembers a time of day, unless a later one is remembered. One that is later by more than
+    /// [`MAX_CLOCK_LEAD_MS`] came from a wrong clock and is replaced.
     async fn raise_clock(&self, at_ms: i64) -> Result<(), StoreError>;
 
     /// Drops expired nonces, grants and consents, and what is over beyond the retention.

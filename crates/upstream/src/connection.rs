@@ -173,11 +173,15 @@ impl Connection {
             return self.peer.request(outbound, link).await;
         }
         let link = link.masked_by(&self.secrets);
+        let method = outbound.method;
         let mut answer = self.peer.request(outbound, &link).await;
         // Tokens that were obtained may be others by now.
         for secrets in [&self.secrets, &self.credential.secrets()] {
             if !secrets.is_empty() {
-                answer = answer.map(|answer| answer.masked(secrets)).map_err(|error| error.masked(secrets));
+                answer = match answer {
+                    Ok(answer) => Ok(answer.masked(method, secrets)),
+                    Err(error) => Err(error.masked(secrets)),
+                };
             }
         }
         answer

@@ -4,21 +4,36 @@ use crate::peer::PeerAnswer;
 use std::borrow::Cow;
 use toolbooth_core::secret::KnownSecrets;
 use toolbooth_wire::RpcError;
+use toolbooth_wire::long::LongResult;
 
 impl PeerAnswer {
-    /// The answer without these secrets. What holds none of them stays as it is, to the byte.
+    /// The answer to a request of this method without these secrets. What holds none of them stays as it is, to the
+    /// byte.
     #[must_use]
-    pub(crate) fn masked(self, secrets: &KnownSecrets) -> Self {
+    pub(crate) fn masked(self, method: &str, secrets: &KnownSecrets) -> Self {
         match self {
-            Self::Whole(Ok(result)) => Self::Whole(Ok(secrets.mask_json(&result).unwrap_or(result))),
             Self::Whole(Err(error)) => Self::Whole(Err(masked_error(error, secrets))),
-            Self::Long(long) if secrets.are_in_pieces(long.pieces().iter().map(|piece| &**piece)) => {
-                let whole = long.whole();
-                Self::Whole(Ok(secrets.mask_json(&whole).unwrap_or(whole)))
-            }
+            listed if is_list(method) => listed,
+            Self::Whole(Ok(result)) => Self::Whole(Ok(secrets.mask_json(&result).unwrap_or(result))),
+            Self::Long(long) if may_be_in(&long, secrets) => match secrets.mask_json(&long.whole()) {
+                Some(masked) => Self::Whole(Ok(masked)),
+                None => Self::Long(long),
+            },
             Self::Long(long) => Self::Long(long),
         }
     }
+}
+
+/// Whether a method lists names and schemas, by which clients call: a changed one would no longer be the server's.
+fn is_list(method: &str) -> bool {
+    matches!(method, "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list")
+}
+
+/// Whether one of the secrets is in a long result, or may be in it behind escapes.
+fn may_be_in(long: &LongResult, secrets: &KnownSecrets) -> bool {
+    let pieces = || long.pieces().iter().map(|piece| &**piece);
+    !secrets.is_empty()
+        && (secrets.are_in_pieces(pieces()) || pieces().any(|piece| memchr::memchr(b'\\', piece).is_some()))
 }
 
 fn masked_error(mut error: RpcError, secrets: &KnownSecrets) -> RpcError {
@@ -29,4 +44,36 @@ fn masked_error(mut error: RpcError, secrets: &KnownSecrets) -> RpcError {
         error.data = Some(masked);
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toolbooth_core::json::RawJson;
+
+    // Audit: names of tools were masked, so that nobody could call them.
+    #[test]
+    fn lists_stay_as_they_are_and_results_are_masked() {
+        let secrets = KnownSecrets::new(["correct-horse"]);
+        let cases = [
+            ("tools/list", false),
+            ("prompts/list", false),
+            ("resources/list", false),
+            ("resources/templates/list", false),
+            ("tools/call", true),
+            ("prompts/get", true),
+            ("resources/read", true),
+            ("completion/complete", true),
+        ];
+        for (method, is_masked) in cases {
+            let result = RawJson::parse(r#"{"name":"correct-horse"}"#.to_owned()).expect("JSON");
+            let answer = PeerAnswer::Whole(Ok(result)).masked(method, &secrets);
+            let PeerAnswer::Whole(Ok(told)) = answer else { panic!("{method} has no result") };
+            assert_eq!(told.as_str().contains("[redacted]"), is_masked, "{method}");
+            let error = RpcError::new(-32000, "bad correct-horse".to_owned());
+            let answer = PeerAnswer::Whole(Err(error)).masked(method, &secrets);
+            let PeerAnswer::Whole(Err(told)) = answer else { panic!("{method} has no error") };
+            assert_eq!(told.message, "bad [redacted]", "{method}");
+        }
+    }
 }

@@ -130,7 +130,7 @@ impl Pool {
         notices: mpsc::Sender<Notice>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            secrets: entry.secrets(),
+            secrets: entry.credentials(),
             entry,
             surroundings,
             credential,

@@ -90,3 +90,23 @@ fn a_typo_leaves_the_last_good_configuration_to_the_caller() {
     assert_eq!(failure.findings.len(), 1);
     assert!(good.files.starts_with(&failure.files), "manifests are looked for after the configuration");
 }
+
+/// Audit A2: a file that was reduced to comments counted as filled.
+#[test]
+fn a_file_of_comments_holds_nothing() {
+    let cases = [
+        ("work/a.toml", "# [auth]\n# mode = \"token\"\n", true),
+        ("work/a.toml", "deny_tools = []\n", false),
+        ("work/a.yaml", "# auth: {mode: token}\n", true),
+        ("work/a.yaml", "auth: {mode: token}\n", false),
+        ("work/a.json", "// one\n/* {\"auth\": {}} */\n", true),
+        ("work/a.json", "{ /* nothing */ }", true),
+        ("work/a.json", r#"{"$schema": "x"}"#, true),
+        ("work/a.json", r#"{"servers": {}}"#, false),
+        ("work/a.json", " \n", true),
+    ];
+    for (name, text, is_blank) in cases {
+        let loaded = World::config(name, text).load().unwrap();
+        assert_eq!(loaded.filled_files().is_empty(), is_blank, "{text}");
+    }
+}

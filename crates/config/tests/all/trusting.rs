@@ -2,6 +2,7 @@
 
 use crate::world::World;
 use expect_test::expect;
+use std::collections::BTreeSet;
 use toolbooth_config::settings::ExposureMode;
 use toolbooth_config::{ServerConfigState, TrustBook, load_with_trust};
 
@@ -203,4 +204,19 @@ fn trust_sticks_where_a_trusted_file_moves_the_data_directory() {
         assert_eq!(world.short(&loaded.settings.data_dir.display().to_string()), "work/state");
         assert_eq!(world.short(&loaded.trust_dir.display().to_string()), "home/.local/share/toolbooth");
     }
+}
+
+/// Audit A2: only the loss of a file that counted keeps a gateway from going on without it.
+#[test]
+fn a_project_file_has_an_effect_once_it_is_trusted() {
+    let mut world = World::new(&[
+        ("user/toolbooth.toml", "deny_tools = [\"x\"]\n"),
+        ("work/.mcp.json", r#"{"mcpServers": {"a": {"command": "npx"}}}"#),
+        ("work/toolbooth.toml", "deny_tools = [\"y\"]\n"),
+    ]);
+    let [own, servers, settings] =
+        ["user/toolbooth.toml", "work/.mcp.json", "work/toolbooth.toml"].map(|path| world.path(path));
+    assert_eq!(world.load().unwrap().files_with_effect(), BTreeSet::from([own.clone()]));
+    trust_all(&mut world);
+    assert_eq!(world.load().unwrap().files_with_effect(), BTreeSet::from([own, servers, settings]));
 }

@@ -44,7 +44,12 @@ impl Licence {
 
     /// Whether this is the call that was approved.
     pub(super) fn is_for(&self, draft: &Draft) -> bool {
-        self.is_about(&draft.tool) && fingerprint(&self.arguments) == fingerprint(&draft.arguments)
+        self.agreed_to(&draft.tool, &draft.arguments)
+    }
+
+    /// Whether a call of this tool with these arguments was agreed to.
+    pub(super) fn agreed_to(&self, tool: &Tool, arguments: &RawJson) -> bool {
+        self.is_about(tool) && fingerprint(&self.arguments) == fingerprint(arguments)
     }
 
     /// Whether it is about this tool in this version. A yes to one tool says nothing about another.

@@ -25,7 +25,7 @@ pub use fault::CallFault;
 pub use inject::{InjectionContext, Injector, Moment};
 pub use licence::{Licence, fingerprint};
 pub use policy::{Judged, Judgement, Policy, Verdict, Waiting, judge};
-pub use reroute::redraft;
+pub use reroute::{as_called, redraft};
 pub use resolve::{Incoming, Resolved, resolve};
 pub use route::{Provider, Route, route};
 pub use seal::{Sealed, seal};

@@ -7,7 +7,8 @@
 use super::authorise::{Permitted, authorise};
 use super::draft::{Draft, draft};
 use super::fault::CallFault;
-use super::policy::{Judged, Waiting};
+use super::licence::Licence;
+use super::policy::{Judged, Judgement, Verdict, Waiting};
 use super::resolve::{Incoming, Resolved};
 use super::seal::Sealed;
 use super::situation::Situation;
@@ -47,9 +48,29 @@ impl Sealed {
     }
 }
 
-impl Waiting {
-    /// The call may run: it is a call of the very tool that was judged a moment ago, with mapped arguments.
+impl Judgement {
+    /// The call may run, whatever was found: it is a call of the very tool that was judged a moment ago. Its arguments
+    /// must have been judged as well, see [`as_called`].
     pub fn judged_before(self) -> Judged {
-        Judged(self.into_draft())
+        match self {
+            Self::Run(judged) => judged,
+            Self::Ask(waiting) | Self::Queue(waiting) => Judged(waiting.into_draft()),
+        }
+    }
+}
+
+/// The draft of a call, drafted anew, with the arguments that a mapping made for the tool beneath. Rules on arguments
+/// must see these as well, under the terms of the tool that was called. It is for judging alone: the arguments need not
+/// fit the called tool's schema.
+pub fn as_called(called: Draft, mapped: &Judged) -> Draft {
+    Draft { arguments: mapped.draft().arguments.clone(), ..called }
+}
+
+impl Licence {
+    /// Whether a yes to a call as it was made also answers what the arguments mapped for the tool beneath raise: the
+    /// person saw the caller's arguments, and the operator wrote the mapping.
+    pub fn answers(&self, call: &Sealed, question: &Waiting) -> bool {
+        let verdict = Verdict::Ask { reason: String::new(), answerer: question.answerer };
+        self.agreed_to(call.tool(), call.public_arguments()) && self.covers(&verdict, &call.caller().user)
     }
 }

@@ -65,8 +65,22 @@ impl ToolPatterns {
     /// Whether a pattern fits a name that the operator gave the tool or that holds its server's name. For patterns that
     /// permit: a server chooses the own names of its tools, so one of those vouches for nothing.
     pub fn permit(&self, tool: &Tool) -> bool {
-        self.fits_given_name(tool)
+        let before = || tool.under.as_deref().is_some_and(|under| self.permits_exposed(under));
+        self.permits_exposed(tool)
+            || self.fits_manifest_name(tool)
+            || before()
             || (!tool.server.is_virtual() && self.fits_qualified(tool.server.name.as_str(), &tool.name))
+    }
+
+    /// Whether a pattern permits the exposed name. With `naming.style = "tool"` it is the server's own name for the
+    /// tool, which then counts only if a manifest gave it as well, or if the operator wrote it to the letter.
+    fn permits_exposed(&self, tool: &Tool) -> bool {
+        let by_server = || spelling::spells_own(&tool.exposed, tool.server.name.as_str(), &tool.name);
+        // The names of entries are kept if they differ from the exposed name: with none kept, all of them are it.
+        let by_manifest = tool.under.is_some() && tool.entry_names.is_empty();
+        let by_operator = by_manifest || tool.server.is_virtual() || tool.server.is_own();
+        self.say_exactly(&tool.exposed)
+            || (self.globs.is_match(&*tool.exposed) && (by_operator || !by_server()))
     }
 
     /// The same for anything of a server that clients know as `exposed`.
@@ -96,14 +110,16 @@ impl ToolPatterns {
     /// The exposed name, what manifests call it, and what it was called before they did.
     fn fits_given_name(&self, tool: &Tool) -> bool {
         let before = || tool.under.as_deref().is_some_and(|under| self.globs.is_match(&*under.exposed));
+        self.globs.is_match(&*tool.exposed) || self.fits_manifest_name(tool) || before()
+    }
+
+    /// What manifests call it.
+    fn fits_manifest_name(&self, tool: &Tool) -> bool {
         let virtual_name = || {
             tool.server.is_virtual()
                 && (self.globs.is_match(&*tool.name) || self.globs.is_match(tool.canonical()))
         };
-        self.globs.is_match(&*tool.exposed)
-            || tool.entry_names.iter().any(|name| self.globs.is_match(&**name))
-            || before()
-            || virtual_name()
+        tool.entry_names.iter().any(|name| self.globs.is_match(&**name)) || virtual_name()
     }
 }
 
@@ -150,6 +166,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::Naming;
     use crate::server::tests::entry;
     use std::sync::Arc;
 
@@ -192,6 +209,48 @@ mod tests {
         assert!(patterns(&["git_*"]).touch(&evil), "what forbids errs on the strict side");
         assert!(patterns(&["git_push"]).say_exactly("git_push"));
         assert!(!patterns(&["git_*"]).say_exactly("git_*"));
+    }
+
+    /// With `naming.style = "tool"` a server could name its tools into what an operator allows.
+    #[test]
+    fn an_exposed_name_that_a_server_chose_vouches_for_nothing() {
+        let evil = Arc::new(Tool::bare(Arc::new(entry("evil")), "git_push", "git_push"));
+        let cleaned = Tool::bare(Arc::new(entry("evil")), "git.push", "git_push");
+        let taken = Naming::default().suffixed("git_push", "evil", "git_push");
+        let taken = Tool::bare(Arc::new(entry("evil")), "git_push", &taken);
+        let real = Tool::bare(Arc::new(entry("git")), "push", "push");
+        for tool in [&*evil, &cleaned, &taken] {
+            for glob in ["git_*", "git?push*", "*push*"] {
+                let fits_qualified = glob == "*push*";
+                assert_eq!(patterns(&[glob]).permit(tool), fits_qualified, "{glob} {}", tool.exposed);
+            }
+            assert!(patterns(&["git_*"]).touch(tool), "what forbids errs on the strict side");
+            assert!(patterns(&["evil_*"]).permit(tool));
+        }
+        assert!(patterns(&["git_*"]).permit(&real));
+        assert!(patterns(&["git_push"]).permit(&evil), "to the letter");
+
+        // A manifest that is laid over it gives a name, or merely finds the tool.
+        let laid = |exposed: &str, entry_names: &[&str]| Tool {
+            under: Some(evil.clone()),
+            entry_names: entry_names.iter().map(|name| (*name).into()).collect(),
+            ..Tool::bare(Arc::new(entry("evil")), "git_push", exposed)
+        };
+        let cases = [
+            (laid("git_push", &[]), true),
+            (laid("git_publish", &[]), true),
+            (laid("git_push", &["git.push", "git_send"]), true),
+            (laid("git_push", &["mcp.evil.git_push"]), false),
+        ];
+        for (tool, expected) in cases {
+            assert_eq!(
+                patterns(&["git_*"]).permit(&tool),
+                expected,
+                "{} {:?}",
+                tool.exposed,
+                tool.entry_names
+            );
+        }
     }
 
     /// Audit H1.

@@ -26,6 +26,13 @@ pub(crate) fn any_own(server: &str, own: &str, mut fits: impl FnMut(&str) -> boo
     fits(own) || any_cleaned(own, server, own, &mut fits)
 }
 
+/// Whether an exposed name is only a form of the tool's own name: as it is, cleaned, cut, or with a hash behind it.
+pub(crate) fn spells_own(exposed: &str, server: &str, own: &str) -> bool {
+    let bare = |max_length| Naming { style: NamingStyle::Bare, max_length };
+    let clean = bare(usize::MAX).expose(server, own);
+    exposed == own || exposed == clean || exposed == bare(exposed.len()).suffixed(&clean, server, own)
+}
+
 /// The form as clients take it, where that differs: other characters replaced, and cut.
 fn any_cleaned(form: &str, server: &str, own: &str, fits: &mut impl FnMut(&str) -> bool) -> bool {
     let dotted = form.starts_with("mcp.");
@@ -78,5 +85,21 @@ mod tests {
             }
         }
         assert!(all("fs", "read").contains(&"mcp__fs__read".to_owned()));
+    }
+
+    #[test]
+    fn own_names_are_told_from_qualified_ones() {
+        let long = "x".repeat(80);
+        for own in ["read", "read.file", "mcp.fs.read", "größe messen", long.as_str()] {
+            for max_length in [20, 64] {
+                let named = |style| Naming { style, max_length };
+                let bare = named(NamingStyle::Bare);
+                assert!(spells_own(&bare.expose("fs", own), "fs", own), "{own}");
+                assert!(spells_own(&bare.suffixed(&bare.expose("fs", own), "fs", own), "fs", own), "{own}");
+                for style in [NamingStyle::ServerTool, NamingStyle::McpServerTool, NamingStyle::Dotted] {
+                    assert!(!spells_own(&named(style).expose("fs", own), "fs", own), "{style:?} {own}");
+                }
+            }
+        }
     }
 }

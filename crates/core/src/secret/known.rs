@@ -1,7 +1,5 @@
 //! Masking of known secret values in text from outside, in plain and in encoded form.
 
-use super::SecretText;
-use crate::json::RawJson;
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -87,21 +85,6 @@ impl KnownSecrets {
         false
     }
 
-    /// The JSON text with every one of them masked, numbers by another number; `None` if there is none in it. Where
-    /// a match reached beyond one string, nothing else of the text is left.
-    pub fn mask_json(&self, json: &RawJson) -> Option<RawJson> {
-        let search = self.search.as_ref().filter(|search| search.is_match(json.as_bytes()))?;
-        let mut masked = String::with_capacity(json.as_bytes().len());
-        search.replace_all_with(json.as_str(), &mut masked, |_, text, out| {
-            match text.bytes().all(|byte| byte.is_ascii_digit()) {
-                true => out.extend(std::iter::repeat_n('9', text.len())),
-                false => out.push_str(MASK),
-            }
-            true
-        });
-        Some(RawJson::parse(masked).unwrap_or_else(|_| RawJson::from_value(MASK)))
-    }
-
     /// The text with every one of them masked; borrowed if there is none in it.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match &self.search {
@@ -181,49 +164,6 @@ fn lower_hex(percent: &str) -> String {
     percent.chars().map(lower).collect()
 }
 
-impl SecretText {
-    /// What its variables stood for, as far as that is secret: not a default that is written in the template,
-    /// not a path or a plain address under a harmless name, not the variables that every process gets.
-    pub fn secrets(&self) -> Vec<&str> {
-        let (template, value) = (self.shown(), self.expose());
-        if template == value {
-            return Vec::new();
-        }
-        // An escaped dollar makes the places unsure: the whole is the safe guess.
-        if template.contains("$$") && template.contains("${") {
-            return vec![value];
-        }
-        let mut found = Vec::new();
-        let (mut rest, mut pattern) = (value, template);
-        while let Some((before, after)) = pattern.split_once("${") {
-            let Some((inside, after)) = after.split_once('}') else { break };
-            let Some(tail) = rest.strip_prefix(before) else { return vec![value] };
-            let next = after.split("${").next().unwrap_or_default();
-            let end = if next.is_empty() { tail.len() } else { tail.rfind(next).unwrap_or(tail.len()) };
-            let (name, default) = inside.split_once(":-").unwrap_or((inside, ""));
-            if tail[..end] != *default && is_secret(name, &tail[..end]) {
-                found.push(&tail[..end]);
-            }
-            rest = &tail[end..];
-            pattern = after;
-        }
-        found
-    }
-}
-
-/// Whether the value of a variable is a secret.
-fn is_secret(name: &str, value: &str) -> bool {
-    const HARMLESS: [&str; 8] = ["HOME", "USER", "LOGNAME", "PATH", "PWD", "TMPDIR", "LANG", "SHELL"];
-    let name = name.strip_prefix("env:").unwrap_or(name);
-    if crate::redact::is_secret(name, value) {
-        return true;
-    }
-    let is_address =
-        ["http://", "https://", "ws://", "wss://"].iter().any(|scheme| value.starts_with(scheme));
-    let is_plain_address = is_address && !value.contains(['@', '?']);
-    !HARMLESS.contains(&name) && !value.starts_with('/') && !is_plain_address
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,18 +199,6 @@ mod tests {
     }
 
     #[test]
-    fn masked_json_stays_json() {
-        let known = KnownSecrets::new(["correct-horse", "1234567890", r#"a","b":"c"#]);
-        let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
-        let masked = |text: &str| known.mask_json(&json(text)).map(|json| json.to_string());
-        assert_eq!(masked(r#"{"a":"x correct-horse"}"#).as_deref(), Some(r#"{"a":"x [redacted]"}"#));
-        assert_eq!(masked(r#"{"n":1234567890}"#).as_deref(), Some(r#"{"n":9999999999}"#));
-        // A value with quotes in it may match beyond one string.
-        assert_eq!(masked(r#"{"x":"a","b":"c"}"#).as_deref(), Some(r#"{"x":"[redacted]"}"#));
-        assert_eq!(masked(r#"{"plain":true}"#), None);
-    }
-
-    #[test]
     fn pieces_are_looked_at_across_their_seams() {
         let known = KnownSecrets::new(["correct-horse-battery"]);
         let (with, without) =
@@ -278,27 +206,6 @@ mod tests {
         for size in 1..with.len() {
             assert!(known.are_in_pieces(with.as_bytes().chunks(size)), "{size}");
             assert!(!known.are_in_pieces(without.as_bytes().chunks(size)), "{size}");
-        }
-    }
-
-    #[test]
-    fn what_variables_stood_for_is_secret_unless_it_is_plain() {
-        let cases = [
-            ("Bearer ${T}", "Bearer hunter2", vec!["hunter2"]),
-            ("https://h/?key=${K}&x=${Y}", "https://h/?key=abc&x=d", vec!["abc", "d"]),
-            ("plain", "plain", vec![]),
-            ("${env:A}", "everything", vec!["everything"]),
-            ("${HOST:-localhost}", "localhost", vec![]),
-            ("${HOST:-localhost}", "db.internal", vec!["db.internal"]),
-            ("${HOME}/notes", "/home/ann/notes", vec![]),
-            ("${ROOT}", "/srv/data", vec![]),
-            ("${SIGNING_SECRET}", "/abc+d/efg==", vec!["/abc+d/efg=="]),
-            ("${API}", "https://api.example.com", vec![]),
-            ("${API}", "https://u:p@example.com", vec!["https://u:p@example.com"]),
-            ("$${X}${Y}", "${X}secret", vec!["${X}secret"]),
-        ];
-        for (template, value, expected) in cases {
-            assert_eq!(SecretText::expanded(template, value).secrets(), expected, "{template}");
         }
     }
 }

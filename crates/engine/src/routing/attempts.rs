@@ -43,6 +43,8 @@ pub(crate) struct Manner {
     pub(crate) rounds: Rounds,
     /// Whether a long result may stay in pieces.
     pub(crate) reading: Reading,
+    /// What a person agreed to for the called tool.
+    pub(crate) licence: Option<Licence>,
     /// What people agreed to for tools behind the called one.
     pub(crate) licences: Vec<Licence>,
     /// Whether the call is a step of a plan that a person approved.

@@ -63,8 +63,11 @@ impl Engine {
             Some(InnerQuestion::Queue(waiting)) => return self.queue(waiting).await.map(Served::Waits),
             Some(InnerQuestion::Ask(waiting)) => waiting,
         };
+        let is_of_call = Arc::ptr_eq(&waiting.draft().tool, sealed.tool());
         match self.ask_person(waiting, progress, patience, link).await? {
             Asked::Held(held) => Ok(Served::Waits(Answer::held(&held))),
+            // The mapped arguments raised it, but the yes is to the call itself.
+            Asked::Run(approved) if is_of_call => run.licensed(*approved).map(Served::Again),
             Asked::Run(approved) => {
                 let caller = run.licensed_behind(*approved)?;
                 Ok(Served::Again(sealed.again(caller)))

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::sampling::{Helped, Line};
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use toolbooth_core::call::{Judgement, Licence, Sealed, Situation, judge, redraft};
+use toolbooth_core::call::{Judged, Judgement, Licence, Sealed, Situation, as_called, judge, redraft};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Backing, Lookup, Tool};
 use toolbooth_core::json::RawJson;
@@ -163,8 +163,8 @@ impl Engine {
             ..self.memory().situation(permitted, licence)
         })?;
         let judged = match judge(draft, &self.terms().policies)? {
+            judgement if is_itself => self.judge_mapped(call, judgement.judged_before(), manner)?,
             Judgement::Run(judged) => judged,
-            Judgement::Ask(waiting) | Judgement::Queue(waiting) if is_itself => waiting.judged_before(),
             Judgement::Ask(waiting) => {
                 return Err(ProviderFault::Asks(Box::new(InnerQuestion::Ask(waiting))));
             }
@@ -182,6 +182,33 @@ impl Engine {
             return Box::pin(self.run_own(&sealed)).await.map_err(ProviderFault::Other);
         }
         self.ask_server(&sealed, manner, link).await
+    }
+
+    /// Judges the arguments that a mapping made for the called tool itself. The tool was judged before, but with the
+    /// caller's arguments: what the mapped ones raise is asked about the call as the caller made it, so that a yes is
+    /// good for that call whenever it runs.
+    fn judge_mapped(&self, call: &Sealed, mapped: Judged, manner: &Manner) -> Result<Judged, ProviderFault> {
+        if mapped.draft().arguments == *call.public_arguments() {
+            return Ok(mapped);
+        }
+        let called = || {
+            redraft(call, call.tool().clone(), call.public_arguments().clone(), |permitted| Situation {
+                planned: manner.planned,
+                ..self.memory().situation(permitted, None)
+            })
+        };
+        let question = match judge(as_called(called()?, &mapped), &self.terms().policies)? {
+            Judgement::Run(_) => return Ok(mapped),
+            Judgement::Ask(waiting) => {
+                let mut licences = manner.licence.iter().chain(&manner.licences);
+                if licences.any(|licence| licence.answers(call, &waiting)) {
+                    return Ok(mapped);
+                }
+                InnerQuestion::Ask(waiting.about(called()?))
+            }
+            Judgement::Queue(waiting) => InnerQuestion::Queue(waiting.about(called()?)),
+        };
+        Err(ProviderFault::Asks(Box::new(question)))
     }
 
     /// Asks the server of a sealed call's tool.

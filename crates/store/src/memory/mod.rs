@@ -12,7 +12,7 @@ mod tokens;
 use crate::audit::AuditFilter;
 use crate::files::{FileFilter, FileQuota};
 use crate::held::{Claimed, Contest, Decided, Finished, HeldFilter, Step};
-use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
+use crate::limits::{self, MAX_CLOCK_LEAD_MS, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
 use crate::records::{CallRow, Closing, DiscoveryRecord, Intent, NonceUse, Outcome, closing};
 use crate::{Store, StoreError};
 use async_trait::async_trait;
@@ -200,7 +200,11 @@ impl Store for MemoryStore {
 
     async fn raise_clock(&self, at_ms: i64) -> Result<(), StoreError> {
         self.with(|state| {
-            state.latest_clock = state.latest_clock.max(at_ms);
+            let lead_ms = state.latest_clock.saturating_sub(at_ms);
+            // A time that is too far ahead to be true came from a wrong clock.
+            if !(0..=MAX_CLOCK_LEAD_MS).contains(&lead_ms) {
+                state.latest_clock = at_ms;
+            }
             Ok(())
         })
     }

@@ -31,14 +31,20 @@ pub(crate) const RECENT_CALLS: &str = "\
     SELECT call_id, started_at_ms, user_name, server, tool, arguments_sha256, side_effect, \
     outcome, ended_at_ms, error_code, duration_ms FROM calls ORDER BY seq DESC LIMIT $1";
 
-pub(crate) const CLOSE_INTERRUPTED: &str =
-    "UPDATE calls SET outcome = 'unknown', ended_at_ms = $1, duration_ms = 0 WHERE outcome IS NULL";
+// The same calls that `OPEN_CALLS` finds with the same limit.
+pub(crate) const CLOSE_INTERRUPTED: &str = "\
+    UPDATE calls SET outcome = 'unknown', ended_at_ms = $1, duration_ms = 0 \
+    WHERE seq IN (SELECT seq FROM calls WHERE outcome IS NULL ORDER BY seq LIMIT $2)";
 
 pub(crate) const MARK: &str = "SELECT value FROM marks WHERE name = $1";
 
 pub(crate) const RAISE_MARK: &str = "\
     INSERT INTO marks (name, value) VALUES ($1, $2) \
     ON CONFLICT (name) DO UPDATE SET value = max(marks.value, excluded.value)";
+
+pub(crate) const RAISE_CLOCK: &str = "\
+    INSERT INTO marks (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = \
+    CASE WHEN marks.value - excluded.value > $3 THEN excluded.value ELSE max(marks.value, excluded.value) END";
 
 pub(crate) const SECRETS: &str = "SELECT name, value FROM secrets";
 

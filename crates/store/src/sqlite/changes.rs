@@ -169,7 +169,7 @@ pub(super) async fn write(
         }
         Change::CloseInterrupted { at_ms } => return close_interrupted(connection, at_ms, notes).await,
         Change::RaiseClock(at_ms) => {
-            marks::raise(connection, marks::CLOCK, at_ms).await?;
+            marks::raise_clock(connection, at_ms).await?;
             return Ok(Ok(Effect::default()));
         }
         Change::AddToken(token) => return tokens::add(connection, token).await,
@@ -258,14 +258,15 @@ async fn write_outcome(connection: &mut SqliteConnection, outcome: Outcome) -> R
     })
 }
 
+/// Closes at most `MAX_OPEN_INTENTS` calls, each with its audit entry.
 async fn close_interrupted(
     connection: &mut SqliteConnection,
     at_ms: i64,
     notes: &mut Vec<AuditEntry>,
 ) -> Result<Verdict, sqlx::Error> {
-    let open = sqlx::query(sql::OPEN_CALLS).bind(i64::from(MAX_OPEN_INTENTS));
-    let open = open.fetch_all(&mut *connection).await?;
+    let limit = i64::from(MAX_OPEN_INTENTS);
+    let open = sqlx::query(sql::OPEN_CALLS).bind(limit).fetch_all(&mut *connection).await?;
     notes.extend(rows::readable(&open, rows::call).iter().map(|row| row.intent.cut_off(at_ms)));
-    let closed = sqlx::query(sql::CLOSE_INTERRUPTED).bind(at_ms).execute(connection).await?;
+    let closed = sqlx::query(sql::CLOSE_INTERRUPTED).bind(at_ms).bind(limit).execute(connection).await?;
     Ok(Ok(Effect { rows: closed.rows_affected(), ..Effect::default() }))
 }

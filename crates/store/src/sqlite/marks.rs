@@ -1,5 +1,6 @@
-//! Marks: named numbers that only grow.
+//! Marks: named numbers that only grow, except for a time of day that cannot be true.
 
+use crate::limits::MAX_CLOCK_LEAD_MS;
 use crate::sql;
 use sqlx::SqliteConnection;
 
@@ -21,5 +22,12 @@ pub(super) async fn raise(
     value: i64,
 ) -> Result<(), sqlx::Error> {
     sqlx::query(sql::RAISE_MARK).bind(name).bind(value).execute(connection).await?;
+    Ok(())
+}
+
+/// Raises the time of day; a later one stays, unless it is too far ahead to be true.
+pub(super) async fn raise_clock(connection: &mut SqliteConnection, at_ms: i64) -> Result<(), sqlx::Error> {
+    let query = sqlx::query(sql::RAISE_CLOCK).bind(CLOCK).bind(at_ms).bind(MAX_CLOCK_LEAD_MS);
+    query.execute(connection).await?;
     Ok(())
 }

@@ -169,7 +169,14 @@ impl Store for SqliteStore {
     }
 
     async fn close_interrupted(&self, at_ms: i64) -> Result<u64, StoreError> {
-        Ok(self.writer.write(Change::CloseInterrupted { at_ms }).await?.rows)
+        let mut closed = 0;
+        loop {
+            let rows = self.writer.write(Change::CloseInterrupted { at_ms }).await?.rows;
+            closed += rows;
+            if rows < u64::from(MAX_OPEN_INTENTS) {
+                return Ok(closed);
+            }
+        }
     }
 
     async fn recent_calls(&self, limit: u32) -> Result<Vec<CallRow>, StoreError> {

@@ -10,7 +10,7 @@ use super::file::{DatabaseFile, discard};
 use super::keys::KeyFile;
 use super::lock::Lock;
 use super::marks;
-use super::spool::{Numbered, Spool};
+use super::spool::{Leftover, Numbered, Spool};
 use crate::records::Intent;
 use crate::{StoreError, Trouble};
 use sqlx::{Connection, SqliteConnection};
@@ -162,22 +162,18 @@ impl Ready {
         let broken =
             |error: &io::Error| StoreError::Open { path: file.path().to_owned(), reason: error.kind() };
         let (spool, left) = Spool::open(file.path()).map_err(|error| broken(&error))?;
-        let moved = self.take_in(left.notes, left.open, left.last).await;
+        let moved = self.take_in(left).await;
         let last = moved.map_err(|error| file.fault(&error))?;
         spool.begin_after(last).map_err(|error| broken(&error))?;
         Ok(spool)
     }
 
-    async fn take_in(
-        &mut self,
-        notes: Vec<Numbered>,
-        open: Vec<Intent>,
-        last: u64,
-    ) -> Result<u64, sqlx::Error> {
+    async fn take_in(&mut self, left: Leftover) -> Result<u64, sqlx::Error> {
+        let Leftover { notes, open, last, gaps } = left;
         let mark = u64::try_from(marks::read(&mut self.connection, marks::SPOOL).await?).unwrap_or(0);
         let last = last.max(mark);
         let notes: Vec<Numbered> = notes.into_iter().filter(|note| note.number > mark).collect();
-        if notes.is_empty() && open.is_empty() {
+        if notes.is_empty() && open.is_empty() && gaps.is_empty() {
             return Ok(last);
         }
         let mut group = self.connection.begin_with("BEGIN IMMEDIATE").await?;
@@ -185,7 +181,7 @@ impl Ready {
             // One that is there already was moved by a start that was cut off.
             let _ = write_intent(&mut group, intent).await?;
         }
-        let entries: Vec<AuditEntry> = notes.into_iter().map(|note| note.entry).collect();
+        let entries: Vec<AuditEntry> = notes.into_iter().map(|note| note.entry).chain(gaps).collect();
         self.ledger.add(&mut group, &entries).await?;
         marks::raise(&mut group, marks::SPOOL, last as i64).await?;
         group.commit().await?;

@@ -60,6 +60,7 @@ contract! {
     unknown_yields_to_what_is_known
     an_outcome_needs_an_intent
     interrupted_calls_become_unknown
+    the_clock_is_raised_and_a_false_time_is_replaced
     recent_calls_are_newest_first_and_limited
     every_kind_of_outcome_comes_back
     unfit_values_are_refused
@@ -214,6 +215,22 @@ async fn interrupted_calls_become_unknown(store: Shared) {
         (cut_off.call_id, OutcomeKind::Unknown, 99)
     );
     assert_eq!(calls[1].outcome, Some(outcome(&finished, OutcomeKind::Done)));
+}
+
+async fn the_clock_is_raised_and_a_false_time_is_replaced(store: Shared) {
+    let steps = [
+        (100 * HOUR_MS, 100 * HOUR_MS),
+        (99 * HOUR_MS, 100 * HOUR_MS),
+        (76 * HOUR_MS, 100 * HOUR_MS),
+        // More than a day behind what is remembered.
+        (75 * HOUR_MS, 75 * HOUR_MS),
+        (200 * HOUR_MS, 200 * HOUR_MS),
+    ];
+    assert_eq!(store.latest_clock().await, Ok(0));
+    for (told_ms, remembered_ms) in steps {
+        store.raise_clock(told_ms).await.expect("written");
+        assert_eq!(store.latest_clock().await, Ok(remembered_ms), "{told_ms}");
+    }
 }
 
 async fn recent_calls_are_newest_first_and_limited(store: Shared) {

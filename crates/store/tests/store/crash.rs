@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::fault::Fault;
-use toolbooth_store::{AuditFilter, OutcomeKind, open};
+use toolbooth_store::{AuditFilter, MAX_OPEN_INTENTS, OutcomeKind, open};
 use uuid::Uuid;
 
 pub const PLACE: &str = "TOOLBOOTH_STORE_CRASH_TEST";
@@ -175,6 +175,65 @@ async fn kill_9_loses_no_audit_row_that_nobody_waited_for() {
         store.close().await;
     }
     println!("{} rows in {NOTING_ROUNDS} rounds", ended.len());
+}
+
+/// The files of a store as a kill leaves them: copied while it runs.
+fn as_killed(folder: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().expect("a folder");
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let entry = entry.expect("a file");
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("copied");
+    }
+    copy
+}
+
+// audit: one damaged record of the spool discards everything behind it, and nobody is told.
+#[tokio::test]
+async fn a_damaged_record_of_the_spool_is_in_the_audit_and_hides_no_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(&url(&folder.path().join("toolbooth.db"))).await.expect("the store opens");
+    let intents = [intent(1), intent(2), intent(3)];
+    for intent in &intents {
+        store.note_intent(intent.clone()).await.expect("noted");
+    }
+    let killed = as_killed(folder.path());
+    store.close().await;
+    let spool = killed.path().join("toolbooth.db-spool-0");
+    let mut bytes = std::fs::read(&spool).expect("the spool");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&spool, bytes).expect("damaged");
+
+    let place = killed.path().join("toolbooth.db");
+    for _ in 0..2 {
+        let store = open(&url(&place)).await.expect("the store opens again");
+        let found = store.open_intents().await.expect("read");
+        assert_eq!(found, [intents[0].clone(), intents[2].clone()]);
+        let rows = store.audit_rows(AuditFilter::default()).await.expect("read");
+        let codes: Vec<_> = rows.iter().map(|row| row.entry.code.as_deref()).collect();
+        assert_eq!(codes, [Some("store.spool-damaged")], "told once");
+        assert_eq!(store.verify_audit().await.expect("checked").first_bad, None);
+        store.close().await;
+    }
+}
+
+// audit: of more calls that were cut off than one reading returns, the rest was closed without audit rows.
+#[tokio::test]
+async fn every_call_that_was_cut_off_has_an_audit_row() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(&url(&folder.path().join("toolbooth.db"))).await.expect("the store opens");
+    let count = u64::from(MAX_OPEN_INTENTS) + 5;
+    for at_ms in 0..i64::from(MAX_OPEN_INTENTS) + 5 {
+        store.note_intent(intent(at_ms)).await.expect("noted");
+    }
+    let killed = as_killed(folder.path());
+    store.close().await;
+
+    let store = open(&url(&killed.path().join("toolbooth.db"))).await.expect("the store opens again");
+    assert_eq!(store.close_interrupted(99).await, Ok(count));
+    assert_eq!(store.open_intents().await, Ok(Vec::new()));
+    assert_eq!(store.verify_audit().await.expect("checked").rows, count);
+    store.close().await;
 }
 
 #[tokio::test]

@@ -83,6 +83,17 @@ async fn only_allowed_tools_enter_and_deny_wins() {
     assert_eq!(names, ["bank_balance", "bank_transfer"]);
 }
 
+/// With `naming.style = "tool"` the exposed name is the server's own choice.
+#[tokio::test]
+async fn a_server_cannot_name_its_tools_into_an_allow_list() {
+    let (git, evil) = (bank(&["push"]).await, bank(&["git_push"]).await);
+    let settings = json!({ "naming": { "style": "tool" }, "allow_tools": ["git_*"] });
+    let home = Home::with_settings(settings, &[("git", git.entry()), ("evil", evil.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["git", "evil"]).await;
+    assert_eq!(client(&gateway).await.names("tools/list", "tools").await, ["push"]);
+}
+
 /// Audit H2: a rule that names a tool in one form holds for it in all, whatever the naming style in force.
 #[tokio::test]
 async fn a_rule_holds_in_every_form_of_a_name() {

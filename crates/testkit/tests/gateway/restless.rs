@@ -1,10 +1,11 @@
 //! A configuration that changes while the gateway runs: rules first, all or nothing, and nothing unsaid.
 
-use crate::known::run;
+use crate::known::{bearer, make_token, run};
+use ::http::Method;
 use serde_json::{Value, json};
 use toolbooth_testkit::fixture::Era;
 use toolbooth_testkit::world::home::{hostile, shell};
-use toolbooth_testkit::world::{Client, Gateway, Home, PATIENCE, Upstream, poll};
+use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, poll};
 
 async fn client(gateway: &Gateway) -> Client {
     Client::with_capabilities(Era::Modern, gateway.address, json!({})).await
@@ -12,6 +13,20 @@ async fn client(gateway: &Gateway) -> Client {
 
 async fn reload(gateway: &Gateway) -> (u16, Value) {
     gateway.http().post_json("/servers/reload", "").await
+}
+
+/// Waits until `/ready` gives this code as the reason why the last reload was refused; null when it was not.
+async fn reload_error(gateway: &Gateway, code: Value) {
+    let shown = poll(PATIENCE, || async {
+        let ready = gateway.http().get_json("/ready").await;
+        (ready["config"].is_object() && ready["config"]["reload_error"]["code"] == code).then_some(())
+    });
+    assert!(shown.await.is_some(), "no {code}: {}", gateway.log());
+}
+
+async fn assert_closed(gateway: &Gateway) {
+    let reply = Http::new(gateway.address).send(Method::GET, "/me", &[], "").await;
+    assert_eq!(reply.status, 401, "nobody is let in without a token: {}", gateway.log());
 }
 
 /// First use B1: reload said "Nothing changed", and anonymous callers stayed admin.
@@ -34,11 +49,84 @@ async fn a_way_of_knowing_callers_takes_effect_at_once() {
     let (status, text) = client.call_text("good_ok", "{}").await;
     assert_eq!(status, 401, "{text}");
 
+    // Audit A2: the way back to `local` is a restart, whoever asks for the reload.
     home.configure(json!({}), &servers);
-    let open = poll(PATIENCE, || async {
-        gateway.http().get_json("/tools").await["tools"].is_array().then_some(())
-    });
-    open.await.expect("and back");
+    let refused =
+        poll(PATIENCE, || async { gateway.log().contains("config.reload-loosens-auth").then_some(()) });
+    refused.await.expect("the watcher's reload is refused");
+    let output = run(&home, &["reload"], None);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("config.reload-loosens-auth"), "{output:?}");
+    assert!(told.contains("restart the gateway"), "{told}");
+    assert_closed(&gateway).await;
+    drop(gateway);
+    let gateway = home.start().await;
+    assert!(gateway.http().get_json("/tools").await["tools"].is_array(), "{}", gateway.log());
+}
+
+/// Audit A2: a token gateway whose file was moved away became `local`, with every caller as its administrator.
+#[tokio::test]
+async fn a_file_that_is_lost_opens_nothing() {
+    let places: [(&str, &[&str]); 2] =
+        [(".config/toolbooth/toolbooth.toml", &[]), ("rules/toolbooth.toml", &["--config-dir", "rules"])];
+    for (place, arguments) in places {
+        let home = Home::new(&[("good", hostile(&["echo"]))]);
+        let (file, away) = (home.path(place), home.path("away.toml"));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "[auth]\nmode = \"token\"\n").unwrap();
+        let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
+        let mut command = home.command("serve");
+        command.args(arguments);
+        let mut gateway = Gateway::start(command, &home.path("gateway.log")).await;
+        gateway.showing = bearer(&root);
+        gateway.connected(&["good"]).await;
+        assert_closed(&gateway).await;
+        std::fs::copy(&file, &away).unwrap();
+        for left in [None, Some("# [auth]\n# mode = \"token\"\n")] {
+            match left {
+                None => std::fs::remove_file(&file).unwrap(),
+                Some(comments) => std::fs::write(&file, comments).unwrap(),
+            }
+            reload_error(&gateway, json!("config.file-lost")).await;
+            assert_closed(&gateway).await;
+            // To ask for it does not help either.
+            let (status, problem) = reload(&gateway).await;
+            assert_eq!(
+                (status, &problem["code"]),
+                (400, &json!("config.reload-loosens-auth")),
+                "{place} {left:?}: {problem}"
+            );
+            assert_closed(&gateway).await;
+            // Put back, it is read again.
+            std::fs::copy(&away, &file).unwrap();
+            reload_error(&gateway, Value::Null).await;
+            assert_closed(&gateway).await;
+        }
+        let (status, report) = reload(&gateway).await;
+        assert_eq!(status, 200, "{place}: {report}");
+    }
+}
+
+/// Audit A2: the rules of a file that vanishes stay until a person says that this is meant.
+#[tokio::test]
+async fn a_person_may_take_a_file_away() {
+    let home = Home::new(&[("good", hostile(&["echo"]))]);
+    let file = home.path(".config/toolbooth/toolbooth.yaml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "deny_tools: [mcp.good.ok]\n").unwrap();
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    let client = client(&gateway).await;
+    std::fs::remove_file(&file).unwrap();
+    reload_error(&gateway, json!("config.file-lost")).await;
+    // The log follows a moment later.
+    let logged = poll(PATIENCE, || async { gateway.log().contains("toolbooth.yaml` is gone").then_some(()) });
+    assert!(logged.await.is_some(), "{}", gateway.log());
+    assert_eq!(client.call("good_ok", json!({})).await.code(), Some(-32602), "it is denied as before");
+    let (status, report) = reload(&gateway).await;
+    assert_eq!((status, &report["settings"]), (200, &json!(["deny_tools"])), "{report}");
+    assert!(!client.call("good_ok", json!({})).await.is_error());
+    reload_error(&gateway, Value::Null).await;
 }
 
 /// First use B1: what is fixed at the start is named.

@@ -13,6 +13,8 @@ use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, 
 
 /// What servers are given and must not repeat.
 const SECRET: &str = "correct-horse-battery";
+/// The same in a JSON string of an encoder that escapes more than it must.
+const ESCAPED_SECRET: &str = r"\u0063orrect\u002dhorse-battery";
 
 // H4
 #[tokio::test]
@@ -119,9 +121,8 @@ async fn a_user_has_a_share_of_a_servers_processes_and_others_have_theirs() {
         let told = call(users.ann.clone(), format!("s{number}"), "ok").await;
         assert!(told.contains("ok") && !told.contains("server.busy"), "{number}: {told}");
     }
-    let bounded = poll(PATIENCE, || async {
-        (eyes::children(users.gateway.pid()).living.len() <= 34).then_some(())
-    });
+    let bounded =
+        poll(PATIENCE, || async { (eyes::children(users.gateway.pid()).living.len() <= 34).then_some(()) });
     assert!(bounded.await.is_some(), "{:?}", eyes::children(users.gateway.pid()));
     // Those in use do not.
     let hanging: Vec<_> =
@@ -261,6 +262,21 @@ async fn a_servers_own_secret_is_masked_wherever_it_repeats_it() {
     assert!(!gateway.log().contains(SECRET), "the gateway's own log shows it");
 }
 
+// Audit: the value of every variable was masked in results, also where it is a plain word.
+#[tokio::test]
+async fn a_plain_word_that_a_variable_stands_for_is_not_masked_in_results() {
+    let mut entry = hostile(&["leaks"]);
+    entry["env"] = json!({ "LEAK": "${LEAK_TABLE}" });
+    let home = Home::new(&[("bad", entry)]);
+    let mut command = with_secret(&home);
+    command.env("LEAK_TABLE", "customers");
+    let gateway = Gateway::start(command, &home.path("gateway.log")).await;
+    gateway.connected(&["bad"]).await;
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let told = client.call("bad_leak", json!({ "how": "result" })).await;
+    assert_eq!(told.text(), "the key is customers.");
+}
+
 // Audit: the gateway's own upstream credential, repeated in an answer, reached callers.
 #[tokio::test]
 async fn the_gateways_own_credential_does_not_come_back() {
@@ -276,6 +292,9 @@ async fn the_gateways_own_credential_does_not_come_back() {
         format!(r#""error":{{"code":-32000,"message":"bad key {SECRET}","data":{{"key":"{SECRET}"}}}}"#),
         format!(r#""result":{{"content":[{{"type":"text","text":"{SECRET}"}}],"isError":true}}"#),
         format!(r#""result":{{"content":[{{"type":"text","text":"{long} {SECRET} {long}"}}]}}"#),
+        // Encoders may escape any character.
+        format!(r#""result":{{"content":[{{"type":"text","text":"{ESCAPED_SECRET}"}}]}}"#),
+        format!(r#""result":{{"content":[{{"type":"text","text":"{long} {ESCAPED_SECRET} {long}"}}]}}"#),
     ];
     for answer in answers {
         upstream.answer(Answer::Body(format!(r#"{{"jsonrpc":"2.0","id":{ID},{answer}}}"#)));

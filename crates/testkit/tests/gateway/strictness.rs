@@ -23,6 +23,7 @@ async fn no_spelling_walks_round_an_argument_rule() {
         r#"{"amount":9999}"#,
         r#"{"amount":9999.0}"#,
         r#"{"amount":9.999e3}"#,
+        r#"{"amount":9999.00000000000000000000000001}"#, // 9999 to whoever reads doubles
         r#"{"amount":"\u0039999"}"#,
         r#"{"\u0061mount":99990E-1}"#,
         r#"{"to":{"name":"\u0065ve"}}"#,

@@ -20,6 +20,21 @@ fn pay() -> Value {
     })
 }
 
+/// A manifest laid over a tool of the ledger, which writes the caller's `value` as `text`.
+fn mapped() -> Value {
+    let value =
+        json!({ "type": "object", "properties": { "value": { "type": "string" } }, "required": ["value"] });
+    json!({
+        "name": "mcp.led.write_entry",
+        "description": "Writes a value.",
+        "requires_consent": true,
+        "parameters": value,
+        "providers": [
+            { "name": "mcp", "config": { "server": "led", "tool": "write_entry" }, "arguments": { "text": "{value}" } }
+        ]
+    })
+}
+
 fn manifest(home: &Home, text: &Value) {
     let path = home.path("tools/pay.json");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -37,6 +52,11 @@ struct Bank {
 impl Bank {
     /// With a setting of the tool that writes, and more settings of the gateway.
     async fn open(of_write: Value, more: Value) -> Self {
+        Self::with_manifest(&pay(), of_write, more).await
+    }
+
+    /// The same, with another manifest.
+    async fn with_manifest(tool: &Value, of_write: Value, more: Value) -> Self {
         let mut settings = json!({
             "auth": { "mode": "token" },
             "approval": { "approvers": ["leads"], "wait_seconds": 1 },
@@ -44,7 +64,7 @@ impl Bank {
         });
         settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let home = Home::with_settings(settings, &[]);
-        manifest(&home, &pay());
+        manifest(&home, tool);
         let mut server = entry();
         server["tools"] = json!({ "overrides": { "write_entry": of_write } });
         let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
@@ -130,6 +150,41 @@ async fn a_call_that_waits_is_asked_about_for_each_tool_on_its_way() {
     let (status, answer) = call.await.unwrap();
     assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("wrote less")), "{answer}");
     assert_eq!(bank.ledger.entries(), ["less by ann"]);
+}
+
+// A rule about arguments was not asked about those that a mapping made.
+#[tokio::test]
+async fn a_mapping_does_not_hide_arguments_from_a_rule() {
+    let rule = json!({ "tools": "led_write_entry", "arguments": { "/text": "^9999$" },
+        "effect": "ask", "approval": "approver" });
+    let policy = json!({ "policy": { "consent": "gateway", "rules": [rule] } });
+    let bank = Bank::with_manifest(&mapped(), json!({}), policy).await;
+    let (ann, bob) = (bank.ann.0.clone(), bank.bob.clone());
+    let consented = async |value: &str| {
+        let body = json!({ "arguments": { "value": value }, "wait": 0 }).to_string();
+        let (status, answer) = bank.http(&ann).post_json("/tools/led_write_entry/call", &body).await;
+        assert_eq!(status, 202, "{answer}");
+        let held = answer["held"].as_str().unwrap().to_owned();
+        assert_eq!(bank.answer(&ann, &held, "approve", "").await.0, 200);
+        over(&bank.http(&ann), &held).await
+    };
+    // One question is enough for what no rule is about.
+    let done = consented("12").await;
+    assert_eq!(done["outcome"]["result"]["content"][0]["text"], "wrote 12", "{done}");
+
+    let led_to = consented("9999").await;
+    assert_eq!(led_to["outcome"]["code"], "call.held", "{led_to}");
+    assert_eq!(bank.ledger.entries(), ["12 by ann"]);
+    // An approver is asked about the call as she made it.
+    let held = bank.waiting("led_write_entry").await;
+    assert_eq!((&held["answerer"], &held["user"]), (&json!("approver_only"), &json!("ann")));
+    assert_eq!(held["arguments"], json!({ "value": "9999" }));
+    let (status, problem) = bank.answer(&ann, &id(&held), "approve", "").await;
+    assert_eq!((status, &problem["code"]), (403, &json!("approval.not-yours")));
+    assert_eq!(bank.answer(&bob, &id(&held), "approve", "").await.0, 200);
+    let done = over(&bank.http(&ann), &id(&held)).await;
+    assert_eq!(done["outcome"]["result"]["content"][0]["text"], "wrote 9999", "{done}");
+    assert_eq!(bank.ledger.entries(), ["12 by ann", "9999 by ann"]);
 }
 
 // M2
@@ -340,6 +395,30 @@ async fn what_needs_approval_is_asked_every_time_and_in_person() {
     assert_eq!(over(&bank.http(&ann), &held).await["state"], "done");
     assert_eq!(bank.call(&ann, "led_write_entry", "two").await.0, 202, "each time");
     assert_eq!(bank.ledger.entries(), ["one by ann"]);
+}
+
+// A rule that planned one tool switched plan mode on for good.
+#[tokio::test]
+async fn a_rule_that_plans_one_tool_leaves_the_others_alone() {
+    let rule = json!({ "tools": "led_write_entry", "effect": "plan" });
+    let policy = json!({ "policy": { "consent": "client", "rules": [rule] } });
+    let bank = Bank::open(json!({}), policy).await;
+    let ann = bank.ann.0.clone();
+    for text in ["one", "two"] {
+        let (status, answer) = bank.call(&ann, "led_write_entry", text).await;
+        assert_eq!(status, 202, "{answer}");
+        // It may change something as well, and no rule is about it.
+        let (status, answer) = bank.call(&ann, "led_delete_entry", text).await;
+        assert_ne!(status, 202, "{answer}");
+        assert!(answer.to_string().contains("there is no entry"), "it ran: {answer}");
+    }
+    let http = bank.http(&ann);
+    let listed = http.get_json("/plans").await;
+    assert_eq!(listed["plans"].as_array().unwrap().len(), 1, "one plan takes both steps: {listed}");
+    let plan = listed["plans"][0]["id"].as_str().unwrap();
+    let (status, done) = http.post_json(&format!("/plans/{plan}/approve"), r#"{"steps":"all"}"#).await;
+    assert_eq!((status, done["steps"].as_array().unwrap().len()), (200, 2), "{done}");
+    assert_eq!(bank.ledger.entries(), ["one by ann", "two by ann"]);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
+use toolbooth_config::settings::AuthMode;
 use toolbooth_config::watch::{Watch, watch};
 use toolbooth_config::{LoadFailure, Loaded, Settings, Sources};
 use toolbooth_core::audit::AuditKind;
@@ -58,6 +59,8 @@ pub struct InForce {
     settings: Settings,
     /// Files whose settings count.
     files: BTreeSet<PathBuf>,
+    /// Files whose settings or servers count.
+    files_with_effect: BTreeSet<PathBuf>,
     /// Where it listens, whatever a file says by now.
     address: SocketAddr,
     servers: Origin,
@@ -81,24 +84,72 @@ impl InForce {
             started: loaded.settings.clone(),
             settings: loaded.settings.clone(),
             files: loaded.files_in_force(),
+            files_with_effect: loaded.files_with_effect(),
             address,
             servers: if loaded.is_empty_of_servers() { Origin::Bundled } else { Origin::Configured },
         }
     }
 
     /// Why a configuration cannot take the place of this one, if it cannot.
-    fn refusal(&self, loaded: &Loaded) -> Option<Problem> {
+    fn refusal(&self, loaded: &Loaded, cause: &ReloadCause) -> Option<Problem> {
         let twice = loaded.findings.iter().find(|finding| finding.code == "config.duplicate-name");
         if let Some(finding) = twice {
             // Which of the two is meant nobody knows; at a start the others run, here all go on as they did.
             return Some(finding.problem());
         }
+        self.missing_trust(loaded)
+            .or_else(|| self.lost_files(loaded, cause))
+            .or_else(|| self.loosened_auth(&loaded.settings))
+    }
+
+    fn missing_trust(&self, loaded: &Loaded) -> Option<Problem> {
         let waiting = loaded.rules_waiting();
         // Settings that counted and wait for trust now would give way to milder ones.
         let lost = loaded.protections_waiting().into_iter().filter(|file| self.files.contains(*file));
         let mut files: Vec<&Path> = waiting.into_iter().chain(lost).collect();
         files.dedup();
         (!files.is_empty()).then(|| trust_required(&files))
+    }
+
+    /// Files that had an effect and are gone or hold nothing now. All rules in them would go with them, so a person
+    /// has to say that this is meant: a file can also vanish by a slip, a failed mount or an unfinished save.
+    fn lost_files(&self, loaded: &Loaded, cause: &ReloadCause) -> Option<Problem> {
+        if *cause != ReloadCause::FileChanged {
+            // Somebody asked for the reload, or sent the signal, and so means the files as they are.
+            return None;
+        }
+        let filled = loaded.filled_files();
+        let lost: Vec<&Path> = self.files_with_effect.difference(&filled).map(PathBuf::as_path).collect();
+        (!lost.is_empty()).then(|| files_lost(&lost))
+    }
+
+    /// In `local` mode every caller is the gateway's owner. Clients and tokens of a running gateway rely on another
+    /// mode, so only a start can choose it, whoever asks for the reload.
+    fn loosened_auth(&self, settings: &Settings) -> Option<Problem> {
+        let loosens = self.settings.auth.mode != AuthMode::Local && settings.auth.mode == AuthMode::Local;
+        let sentence = "the files no longer set an `auth.mode` other than `local`, in which every caller is the \
+                        gateway's owner; a reload does not change to that mode";
+        loosens.then(|| Problem {
+            code: "config.reload-loosens-auth",
+            blame: Blame::Caller,
+            message: sentence.into(),
+            hint: Some("restart the gateway to do this, or set `auth.mode` as before".into()),
+        })
+    }
+}
+
+/// Files are gone or hold nothing, and the configuration in force was read from them.
+fn files_lost(files: &[&Path]) -> Problem {
+    let describe = |file: &&Path| {
+        let change = if file.exists() { "holds nothing any more" } else { "is gone" };
+        format!("`{}` {change}", file.display())
+    };
+    let changes: Vec<String> = files.iter().map(describe).collect();
+    Problem {
+        code: "config.file-lost",
+        blame: Blame::Caller,
+        message: format!("files of the configuration in force are lost: {}", changes.join(", ")),
+        hint: Some("put them back; to go on without them, run `toolbooth reload`".into()),
     }
 }
 
@@ -129,7 +180,7 @@ pub fn reloader(door: Arc<Door>, in_force: InForce, watched: Watched, status: Ar
         let status = status.clone();
         Box::pin(async move {
             let mut in_force = in_force.lock().await;
-            let done = apply(&door, &mut in_force, &watched, &status).await;
+            let done = apply(&door, &mut in_force, &watched, &status, &cause).await;
             if let Err(problem) = &done {
                 status.failed(problem);
                 let event = Event::new(EventKind::ConfigError).code(problem.code);
@@ -152,6 +203,7 @@ async fn apply(
     in_force: &mut InForce,
     watched: &Watched,
     status: &ConfigStatus,
+    cause: &ReloadCause,
 ) -> Result<serde_json::Value, Problem> {
     let loaded =
         toolbooth_config::load_with_trust(&mut in_force.sources).map_err(|failure: LoadFailure| {
@@ -159,7 +211,7 @@ async fn apply(
             Problem::of(&failure)
         })?;
     watched.set(loaded.files.clone());
-    if let Some(refusal) = in_force.refusal(&loaded) {
+    if let Some(refusal) = in_force.refusal(&loaded, cause) {
         return Err(refusal);
     }
     for finding in loaded.findings.iter().filter(|finding| finding.is_error()) {
@@ -209,6 +261,7 @@ impl InForce {
         self.sources.filled_files = loaded.filled_files();
         self.settings = loaded.settings.clone();
         self.files = loaded.files_in_force();
+        self.files_with_effect = loaded.files_with_effect();
     }
 }
 
@@ -254,8 +307,9 @@ pub async fn now(reload: &Reload, cause: ReloadCause) {
         Ok(report) => tracing::info!("the configuration was read again: {}", report["applied"]),
         Err(problem) => {
             tracing::error!(
+                code = problem.code,
                 "the configuration was not applied, the last good one stays: {}",
-                problem.message
+                problem.sentence()
             );
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! A rule about `^9999$` must not be walked round with `9999.0`, `9.999e3` or `"\\u0039999"`: servers read all of them
 //! alike. So strings are decoded, numbers are written out in plain decimals, and lists and objects lose their space.
+//!
+//! Servers do not agree on numbers with more digits than a double holds: `9999.00000000000000000000000001` is 9999 to
+//! most. Such a value has one text for each way to read it.
 
 use crate::json::{RawJson, push_string};
 use crate::tokens::{DEEPEST, TokenKind, Tokenizer};
@@ -11,22 +14,55 @@ use std::ops::ControlFlow;
 /// How many digits a number may have when it is written out: a few more than the largest and smallest floats have.
 const MAX_DIGITS: usize = 400;
 
-/// The text of a value for patterns; nothing if it is longer than `limit`, or cannot be written out.
-pub(super) fn canonical(value: &RawJson, limit: usize) -> Option<Cow<'_, str>> {
+/// How a server reads numbers.
+#[derive(Debug, Clone, Copy)]
+enum Numbers {
+    /// To the last digit.
+    Exact,
+    /// All of them as doubles, as JavaScript does.
+    Doubles,
+    /// Those with a fraction or an exponent as doubles, as Python does.
+    FloatsAsDoubles,
+}
+
+impl Numbers {
+    fn spell(self, spelled: &str) -> Option<String> {
+        match self {
+            Self::Exact => decimal(spelled),
+            Self::FloatsAsDoubles if !spelled.contains(['.', 'e', 'E']) => decimal(spelled),
+            Self::Doubles | Self::FloatsAsDoubles => double(spelled),
+        }
+    }
+}
+
+/// The texts of a value for patterns, one for each way to read its numbers; nothing if one is longer than `limit`, or
+/// cannot be written out.
+pub(super) fn readings(value: &RawJson, limit: usize) -> Option<Vec<Cow<'_, str>>> {
     if value.as_bytes().len() > limit {
         return None;
     }
-    let text = match value.as_bytes().first()? {
-        b'"' => value.string()?,
-        b'{' | b'[' => Cow::Owned(compact(value.as_str())?),
-        b'-' | b'0'..=b'9' => Cow::Owned(decimal(value.as_str())?),
-        _ => Cow::Borrowed(value.as_str()),
+    let texts = match value.as_bytes().first()? {
+        b'"' => vec![value.string()?],
+        b'{' | b'[' => each_reading(|numbers| compact(value.as_str(), numbers))?,
+        b'-' | b'0'..=b'9' => each_reading(|numbers| numbers.spell(value.as_str()))?,
+        _ => vec![Cow::Borrowed(value.as_str())],
     };
-    (text.len() <= limit).then_some(text)
+    texts.iter().all(|text| text.len() <= limit).then_some(texts)
+}
+
+fn each_reading<'a>(read: impl Fn(Numbers) -> Option<String>) -> Option<Vec<Cow<'a, str>>> {
+    let mut texts: Vec<Cow<'a, str>> = Vec::with_capacity(1);
+    for numbers in [Numbers::Exact, Numbers::Doubles, Numbers::FloatsAsDoubles] {
+        let text = read(numbers)?;
+        if !texts.iter().any(|known| **known == *text) {
+            texts.push(Cow::Owned(text));
+        }
+    }
+    Some(texts)
 }
 
 /// A list or object without space, its strings and numbers in one spelling each.
-fn compact(text: &str) -> Option<String> {
+fn compact(text: &str, numbers: Numbers) -> Option<String> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let mut last = 0;
     let mut is_whole = true;
@@ -36,7 +72,7 @@ fn compact(text: &str) -> Option<String> {
         last = token.range.end;
         let spelled = &text[token.range];
         match token.kind {
-            TokenKind::Number => match decimal(spelled) {
+            TokenKind::Number => match numbers.spell(spelled) {
                 Some(number) => out.extend_from_slice(number.as_bytes()),
                 None => is_whole = false,
             },
@@ -91,6 +127,12 @@ fn decimal(spelled: &str) -> Option<String> {
     })
 }
 
+/// The double nearest to a number, in plain decimals; the number itself if it is larger than any double.
+fn double(spelled: &str) -> Option<String> {
+    let nearest: f64 = spelled.parse().ok()?;
+    if nearest.is_finite() { decimal(&nearest.to_string()) } else { decimal(spelled) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,8 +157,31 @@ mod tests {
         for (spellings, expected) in cases {
             for spelled in spellings {
                 let value = RawJson::parse((*spelled).to_owned()).expect("JSON");
-                assert_eq!(canonical(&value, 1000).as_deref(), Some(expected), "{spelled}");
+                assert_eq!(readings(&value, 1000), Some(vec![Cow::Borrowed(expected)]), "{spelled}");
             }
+        }
+    }
+
+    #[test]
+    fn more_digits_than_a_double_holds_are_read_in_each_way() {
+        let (huge, tiny) = (format!("1{}", "0".repeat(309)), format!("-0.{}1", "0".repeat(398)));
+        let cases = [
+            ("9999.00000000000000000000000001", &["9999.00000000000000000000000001", "9999"][..]),
+            ("9007199254740993", &["9007199254740993", "9007199254740992"]),
+            ("1e309", &[huge.as_str()]), // more than a double holds
+            ("-1e-399", &[tiny.as_str(), "0"]),
+            (
+                "[9007199254740993, 1.00000000000000000001]",
+                &[
+                    "[9007199254740993,1.00000000000000000001]",
+                    "[9007199254740992,1]",
+                    "[9007199254740993,1]",
+                ],
+            ),
+        ];
+        for (spelled, expected) in cases {
+            let value = RawJson::parse(spelled.to_owned()).expect("JSON");
+            assert_eq!(readings(&value, 1000).expect("readable"), expected, "{spelled}");
         }
     }
 
@@ -124,9 +189,9 @@ mod tests {
     fn what_cannot_be_written_out_has_none() {
         for spelled in ["1e401", "1e-4000", "1e99999999999999999999", "[1e401]", r#"{"\ud800":1}"#] {
             let value = RawJson::parse(spelled.to_owned()).expect("JSON");
-            assert_eq!(canonical(&value, 1000), None, "{spelled}");
+            assert_eq!(readings(&value, 1000), None, "{spelled}");
         }
         let long = RawJson::from_value(&"x".repeat(100));
-        assert_eq!(canonical(&long, 99), None);
+        assert_eq!(readings(&long, 99), None);
     }
 }

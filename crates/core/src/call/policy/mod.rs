@@ -60,12 +60,24 @@ impl Verdict {
             Self::Hide => 6,
         }
     }
+
+    /// Takes the place of a milder verdict.
+    fn tighten(&mut self, other: Self) {
+        if other.strictness() > self.strictness() {
+            *self = other;
+        }
+    }
 }
 
 /// A rule over calls: a pure function that cannot fail open.
 pub trait Policy: Send + Sync {
     /// Judges one call.
     fn judge(&self, draft: &Draft) -> Verdict;
+
+    /// Reports every verdict on one call: more than one if the policy consists of independent parts.
+    fn judge_each(&self, draft: &Draft, hear: &mut dyn FnMut(Verdict)) {
+        hear(self.judge(draft));
+    }
 }
 
 /// A draft that may run now.
@@ -99,6 +111,11 @@ impl Waiting {
         self.draft
     }
 
+    /// The same question, put about another draft of the call.
+    pub fn about(self, draft: Draft) -> Self {
+        Self { draft, ..self }
+    }
+
     /// The same call, to walk every stage again.
     pub fn again(self) -> Incoming {
         let Draft { caller, client, asked, arguments, meta, .. } = self.draft;
@@ -126,20 +143,20 @@ pub fn judge(draft: Draft, policies: &[Box<dyn Policy>]) -> Result<Judgement, Ca
     let mut strictest = Verdict::Run;
     // A step of a plan is decided by whoever would have to be asked about it.
     let mut decider = Answerer::CallerOrApprover;
-    for policy in policies {
-        let verdict = policy.judge(&draft);
+    let mut weigh = |verdict: Verdict| {
         if licence.is_some_and(|licence| licence.covers(&verdict, &draft.caller.user)) {
-            continue;
+            return;
         }
         match &verdict {
             Verdict::Ask { answerer, .. } => decider = decider.max(*answerer),
             // Whoever approved the step has read what it serves; what its tool asks is another question.
-            Verdict::Queue { .. } if draft.situation.planned == Planned::Yes => continue,
+            Verdict::Queue { .. } if draft.situation.planned == Planned::Yes => return,
             _ => {}
         }
-        if verdict.strictness() > strictest.strictness() {
-            strictest = verdict;
-        }
+        strictest.tighten(verdict);
+    };
+    for policy in policies {
+        policy.judge_each(&draft, &mut weigh);
     }
     match strictest {
         Verdict::Run => Ok(Judgement::Run(Judged(draft))),

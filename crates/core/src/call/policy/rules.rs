@@ -1,6 +1,6 @@
 //! The operator's rules: first match wins inside a layer, the strictest across layers.
 
-use super::canonical::canonical;
+use super::canonical::readings;
 use super::{Policy, Verdict};
 use crate::call::draft::Draft;
 use crate::caller::{Caller, ClientFacts};
@@ -199,13 +199,28 @@ impl Rule {
         }
     }
 
+    /// The verdict on a call that the rule is about.
+    fn verdict(&self) -> Verdict {
+        let reason = || self.reason.clone().unwrap_or_else(|| "a rule of this gateway says so".into());
+        match self.effect {
+            RuleEffect::Allow => Verdict::Run,
+            RuleEffect::Ask => Verdict::Ask { reason: reason(), answerer: Answerer::InPerson },
+            RuleEffect::AskApprover => Verdict::Ask { reason: reason(), answerer: Answerer::ApproverOnly },
+            RuleEffect::Plan => Verdict::Queue { reason: reason() },
+            RuleEffect::Deny => Verdict::Refuse { reason: reason() },
+            RuleEffect::Hide => Verdict::Hide,
+        }
+    }
+
     fn fits_arguments(&self, arguments: &RawJson) -> bool {
         self.arguments.iter().all(|(pointer, regex)| {
             let Some(value) = at_pointer(arguments, pointer) else { return false };
             // What cannot be looked at may hold what the rule is about; it earns nobody an allowance.
-            match canonical(&value, MAX_LOOKED_AT) {
-                Some(text) => regex.is_match(&text),
-                None => self.effect != RuleEffect::Allow,
+            match (readings(&value, MAX_LOOKED_AT), self.effect) {
+                // An allowance must hold however the server reads the value; for the rest one way is enough.
+                (Some(texts), RuleEffect::Allow) => texts.iter().all(|text| regex.is_match(text)),
+                (Some(texts), _) => texts.iter().any(|text| regex.is_match(text)),
+                (None, effect) => effect != RuleEffect::Allow,
             }
         })
     }
@@ -288,20 +303,23 @@ impl Policy for std::sync::Arc<RuleBook> {
     fn judge(&self, draft: &Draft) -> Verdict {
         Policy::judge(&**self, draft)
     }
+
+    fn judge_each(&self, draft: &Draft, hear: &mut dyn FnMut(Verdict)) {
+        Policy::judge_each(&**self, draft, hear);
+    }
 }
 
 impl Policy for RuleBook {
     fn judge(&self, draft: &Draft) -> Verdict {
-        let found = self.layers.iter().filter_map(|layer| Self::effect_on(layer, draft));
-        let Some(rule) = found.max_by_key(|rule| rule.effect) else { return Verdict::Run };
-        let reason = || rule.reason.clone().unwrap_or_else(|| "a rule of this gateway says so".into());
-        match rule.effect {
-            RuleEffect::Allow => Verdict::Run,
-            RuleEffect::Ask => Verdict::Ask { reason: reason(), answerer: Answerer::InPerson },
-            RuleEffect::AskApprover => Verdict::Ask { reason: reason(), answerer: Answerer::ApproverOnly },
-            RuleEffect::Plan => Verdict::Queue { reason: reason() },
-            RuleEffect::Deny => Verdict::Refuse { reason: reason() },
-            RuleEffect::Hide => Verdict::Hide,
-        }
+        let mut strictest = Verdict::Run;
+        self.judge_each(draft, &mut |verdict| strictest.tighten(verdict));
+        strictest
+    }
+
+    /// One verdict per layer: a rule that plans in one layer must not hide that another asks an approver.
+    fn judge_each(&self, draft: &Draft, hear: &mut dyn FnMut(Verdict)) {
+        // The last layer comes first, so that of two equally strict rules the last one gives the reason.
+        let found = self.layers.iter().rev().filter_map(|layer| Self::effect_on(layer, draft));
+        found.map(Rule::verdict).for_each(hear);
     }
 }

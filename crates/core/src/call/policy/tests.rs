@@ -97,6 +97,35 @@ fn the_first_match_wins_in_a_layer_and_the_strictest_across() {
     }
 }
 
+/// A rule that plans won over one that asks an approver, so the caller decided the step alone.
+#[test]
+fn a_rule_that_plans_does_not_cancel_an_approver_of_another_layer() {
+    use RuleEffect::{Ask, AskApprover, Plan};
+    let catalog = catalog(|_| {});
+    let policies = |effects: [RuleEffect; 2]| -> Vec<Box<dyn Policy>> {
+        let layers = effects.map(|effect| vec![rule(Subject::Everybody, &["s_delete_x"], effect)]);
+        vec![Box::new(Arc::new(book(layers.into())))]
+    };
+    let judged = |effects, licence| {
+        let situation = Situation { licence, ..Situation::default() };
+        let draft = drafted(&catalog, ann(), "s_delete_x", r#"{"to":"a"}"#, situation);
+        match judge(draft, &policies(effects)).expect("not refused") {
+            Judgement::Run(_) => ("run", None),
+            Judgement::Ask(waiting) => ("ask", Some(waiting.answerer)),
+            Judgement::Queue(waiting) => ("queue", Some(waiting.answerer)),
+        }
+    };
+    let step = |answerer, by| Some(licence(&catalog, HeldKind::Plan, answerer, by));
+    for effects in [[Plan, AskApprover], [AskApprover, Plan]] {
+        assert_eq!(judged(effects, None), ("queue", Some(Answerer::ApproverOnly)), "{effects:?}");
+        // The caller's own yes to the step is none to the question.
+        let own = step(Answerer::CallerOrApprover, "ann");
+        assert_eq!(judged(effects, own), ("ask", Some(Answerer::ApproverOnly)), "{effects:?}");
+        assert_eq!(judged(effects, step(Answerer::ApproverOnly, "bo")), ("run", None), "{effects:?}");
+    }
+    assert_eq!(judged([Plan, Ask], None), ("queue", Some(Answerer::InPerson)));
+}
+
 #[test]
 fn rules_look_at_effects_and_arguments() {
     let catalog = catalog(|_| {});
@@ -130,6 +159,22 @@ fn rules_look_at_effects_and_arguments() {
     ] {
         let draft = drafted(&catalog, ann(), "s_frob", arguments, Situation::default());
         assert_eq!(word(&book(vec![vec![on(pointer, pattern)]]).judge(&draft)), expected, "{pattern}");
+    }
+    // A server that reads doubles gets 9999; one that reads decimals does not.
+    let close = r#"{"n":[9999.00000000000000000000000001]}"#;
+    for (effect, pattern, expected) in [
+        (RuleEffect::Deny, "^9999$", "refuse"),
+        (RuleEffect::Deny, "01$", "refuse"),
+        (RuleEffect::Allow, "^9999$", "ask in person"),
+        (RuleEffect::Allow, "01$", "ask in person"),
+        (RuleEffect::Allow, "^9999", "run"),
+    ] {
+        let arguments = [("/n/0".to_owned(), pattern.to_owned())];
+        let on_number = Rule::new(Subject::Everybody, ToolMatch::default(), arguments, effect, None);
+        let otherwise = rule(Subject::Everybody, &[], RuleEffect::Ask);
+        let draft = drafted(&catalog, ann(), "s_frob", close, Situation::default());
+        let book = book(vec![vec![on_number.expect("a rule"), otherwise]]);
+        assert_eq!(word(&book.judge(&draft)), expected, "{effect:?} {pattern}");
     }
     let bomb = Rule::new(
         Subject::Everybody,

@@ -8,6 +8,7 @@
 //! Two files take turns. One is emptied when everything in it is in the database; calls that still run are
 //! written into the other one first.
 
+mod damage;
 mod record;
 
 pub(super) use record::Record;
@@ -108,25 +109,31 @@ pub(super) struct Leftover {
     pub(super) open: Vec<Intent>,
     /// The highest number that was given out.
     pub(super) last: u64,
+    /// Audit entries about parts of the spool that could not be read.
+    pub(super) gaps: Vec<AuditEntry>,
 }
 
 impl Spool {
     /// Opens the spool beside a database, and reads what is in it.
     pub(super) fn open(database: &Path) -> io::Result<(Self, Leftover)> {
-        let mut segments =
-            [Segment::open(&beside(database, "spool-0"))?, Segment::open(&beside(database, "spool-1"))?];
+        let paths = [beside(database, "spool-0"), beside(database, "spool-1")];
+        let segments = [Segment::open(&paths[0])?, Segment::open(&paths[1])?];
+        let mut leftover = Leftover::default();
         let mut records = Vec::new();
-        for segment in &mut segments {
+        for (segment, path) in segments.iter().zip(&paths) {
             let mut bytes = Vec::new();
             (&segment.file).take(MAX_BYTES).read_to_end(&mut bytes)?;
-            let (read, length) = decode_all(&bytes);
-            if length < bytes.len() {
-                tracing::warn!(bytes = bytes.len() - length, "the spool ends in the middle of a record");
+            let read = decode_all(&bytes);
+            if read.torn_bytes > 0 {
+                tracing::warn!(bytes = read.torn_bytes, "the spool ends in the middle of a record");
             }
-            records.extend(read);
+            if read.damaged_bytes > 0 {
+                let written_ms = damage::written_ms(&segment.file)?;
+                leftover.gaps.push(damage::keep(path, &bytes, read.damaged_bytes, written_ms));
+            }
+            records.extend(read.records);
         }
         records.sort_by_key(|(number, _)| *number);
-        let mut leftover = Leftover::default();
         let mut open = HashMap::new();
         for (number, record) in records {
             leftover.last = number;
@@ -327,6 +334,39 @@ mod tests {
         spool.note(note(7)).1.expect("noted");
         let (_, left) = Spool::open(&place).expect("opened again");
         assert_eq!((left.notes.len(), left.notes[0].number), (1, 6));
+    }
+
+    // audit: one damaged record of the spool discards everything behind it, and the evidence with it.
+    #[test]
+    fn a_damaged_record_leaves_a_copy_and_a_note_and_hides_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("db");
+        let (spool, _) = Spool::open(&place).expect("opened");
+        for number in 1..=3 {
+            spool.note(note(number)).1.expect("noted");
+        }
+        drop(spool);
+        let path = folder.path().join("db-spool-0");
+        let mut bytes = std::fs::read(&path).expect("the file");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, &bytes).expect("damaged");
+
+        for attempt in 0..2 {
+            let (_, left) = Spool::open(&place).expect("opened again");
+            assert_eq!(left.notes.iter().map(|note| note.number).collect::<Vec<_>>(), [1, 3]);
+            assert_eq!((left.last, left.gaps.len()), (3, 1));
+            assert_eq!(left.gaps[0].code.as_deref(), Some("store.spool-damaged"));
+            let copies: Vec<PathBuf> = std::fs::read_dir(folder.path())
+                .expect("a folder")
+                .map(|entry| entry.expect("a file").path())
+                .filter(|path| path.to_string_lossy().contains("db-spool-0.damaged-"))
+                .collect();
+            assert_eq!(copies.len(), 1, "attempt {attempt}");
+            assert_eq!(std::fs::read(&copies[0]).expect("the copy"), bytes);
+            let mode = copies[0].metadata().expect("the copy").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
     }
 
     #[test]

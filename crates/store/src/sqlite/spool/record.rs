@@ -100,14 +100,55 @@ fn checksum(bytes: &[u8]) -> u64 {
     sum ^ (sum >> 32)
 }
 
-/// The records at the beginning of `bytes`, and how many bytes they take. What follows them was cut off.
-pub(super) fn decode_all(bytes: &[u8]) -> (Vec<(u64, Record)>, usize) {
-    let (mut records, mut rest) = (Vec::new(), bytes);
-    while let Some((record, after)) = decode(rest) {
-        records.push(record);
-        rest = after;
+/// What was read from a file of the spool.
+#[derive(Debug, Default)]
+pub(super) struct Decoded {
+    pub(super) records: Vec<(u64, Record)>,
+    /// How many bytes are neither a record nor the beginning of one at the end of the file.
+    pub(super) damaged_bytes: usize,
+    /// How many bytes at the end of the file belong to a record that was cut off. A kill or a power cut does that.
+    pub(super) torn_bytes: usize,
+}
+
+/// The records in `bytes`. A damaged one hides no other: reading goes on at the next record that checks.
+pub(super) fn decode_all(bytes: &[u8]) -> Decoded {
+    let (mut decoded, mut rest) = (Decoded::default(), bytes);
+    while !rest.is_empty() {
+        if let Some((record, after)) = decode(rest) {
+            decoded.records.push(record);
+            rest = after;
+            continue;
+        }
+        let last = decoded.records.last().map_or(0, |(number, _)| *number);
+        match next_record(rest, last) {
+            Some(skipped) => {
+                decoded.damaged_bytes += skipped;
+                rest = &rest[skipped..];
+            }
+            None if is_torn(rest) => {
+                decoded.torn_bytes = rest.len();
+                break;
+            }
+            None => {
+                decoded.damaged_bytes += rest.len();
+                break;
+            }
+        }
     }
-    (records, bytes.len() - rest.len())
+    decoded
+}
+
+/// Where the next record begins. Numbers grow within a file, so a lower one is not a record of this file.
+fn next_record(bytes: &[u8], last: u64) -> Option<usize> {
+    (1..bytes.len()).find(|start| decode(&bytes[*start..]).is_some_and(|((number, _), _)| number > last))
+}
+
+/// Whether these bytes, the last of a file, are the beginning of a record; or zeros, which a power cut may leave.
+fn is_torn(bytes: &[u8]) -> bool {
+    let mut head = Parts(bytes);
+    let (Some(length), Some(_)) = (head.array::<4>(), head.array::<8>()) else { return true };
+    let length = u32::from_le_bytes(length) as usize;
+    (length <= MAX_BODY && head.0.len() < length) || bytes.iter().all(|byte| *byte == 0)
 }
 
 fn decode(bytes: &[u8]) -> Option<((u64, Record), &[u8])> {
@@ -118,6 +159,10 @@ fn decode(bytes: &[u8]) -> Option<((u64, Record), &[u8])> {
         return None;
     }
     let body = head.take(length)?;
+    // Before the checksum: looking for the next record asks this of every byte.
+    if !matches!(body.get(8), Some(1..=3)) {
+        return None;
+    }
     if checksum(body) != sum {
         return None;
     }
@@ -263,24 +308,46 @@ mod tests {
     #[test]
     fn records_come_back_as_they_went_in() {
         let bytes = written();
-        let (read, length) = decode_all(&bytes);
-        assert_eq!(length, bytes.len());
-        assert_eq!(read, (5..).zip(records()).collect::<Vec<_>>());
+        let read = decode_all(&bytes);
+        assert_eq!((read.damaged_bytes, read.torn_bytes), (0, 0));
+        assert_eq!(read.records, (5..).zip(records()).collect::<Vec<_>>());
     }
 
     #[test]
-    fn a_record_that_was_cut_off_or_damaged_ends_the_list_and_nothing_else() {
+    fn a_record_that_was_cut_off_ends_the_list_without_alarm() {
         let bytes = written();
         for end in 0..bytes.len() {
-            let (read, length) = decode_all(&bytes[..end]);
-            assert!(read.len() < 4 && length <= end, "{end}");
-            let whole = (5..).zip(records()).take(read.len()).collect::<Vec<_>>();
-            assert_eq!(read, whole, "{end}");
+            let read = decode_all(&bytes[..end]);
+            assert!(read.records.len() < 4 && read.damaged_bytes == 0, "{end}");
+            let whole = (5..).zip(records()).take(read.records.len()).collect::<Vec<_>>();
+            assert_eq!(read.records, whole, "{end}");
+        }
+        let zeros = [bytes.as_slice(), &[0; 100]].concat();
+        let read = decode_all(&zeros);
+        assert_eq!((read.records.len(), read.damaged_bytes, read.torn_bytes), (4, 0, 100));
+    }
+
+    // audit: one damaged record of the spool discards everything behind it.
+    #[test]
+    fn a_damaged_record_hides_no_other() {
+        let bytes = written();
+        let all = (5..).zip(records()).collect::<Vec<_>>();
+        let mut ends = Vec::new();
+        let mut prefix = Vec::new();
+        for (number, record) in &all {
+            encode(*number, record, &mut prefix);
+            ends.push(prefix.len());
         }
         for place in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[place] ^= 0x10;
-            assert!(decode_all(&damaged).0.len() < 4, "byte {place} is not covered");
+            let hit = ends.iter().filter(|end| **end <= place).count();
+            let mut others = all.clone();
+            others.remove(hit);
+            let read = decode_all(&damaged);
+            assert_eq!(read.records, others, "byte {place}");
+            assert!(read.damaged_bytes + read.torn_bytes > 0, "byte {place}");
+            assert!(hit == 3 || read.damaged_bytes > 0, "byte {place} is not told");
         }
     }
 }

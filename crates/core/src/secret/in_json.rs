@@ -1,0 +1,245 @@
+//! Masking of known secret values in the strings of a JSON text.
+
+use super::{KnownSecrets, MASK};
+use crate::cursor::Cursor;
+use crate::json::RawJson;
+use std::borrow::Cow;
+use std::ops::Range;
+
+impl KnownSecrets {
+    /// The JSON text with every one of them masked in its strings, however those are escaped; `None` if there is none
+    /// in it. Keys, numbers and files in base64 stay as they are, and so does every string without a secret, to the
+    /// byte.
+    pub fn mask_json(&self, json: &RawJson) -> Option<RawJson> {
+        let text = json.as_str();
+        let edits = self.edits(text);
+        if edits.is_empty() {
+            return None;
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut from = 0;
+        for Edit { place, masked } in edits {
+            out.push_str(&text[from..place.start]);
+            out.push_str(&serde_json::Value::from(masked).to_string());
+            from = place.end;
+        }
+        out.push_str(&text[from..]);
+        Some(RawJson::parse(out).unwrap_or_else(|_| RawJson::from_value(MASK)))
+    }
+
+    /// The strings of a JSON text that must be replaced, in their order. Takes one pass and no recursion: servers
+    /// choose how deep their answers nest.
+    fn edits(&self, text: &str) -> Vec<Edit> {
+        let bytes = text.as_bytes();
+        let is_in_raw_text = self.are_in(bytes);
+        // An escape may stand for any character of a secret.
+        if self.is_empty() || !(is_in_raw_text || text.contains('\\')) {
+            return Vec::new();
+        }
+        let mut edits = Edits::default();
+        let mut key: Cow<'_, str> = Cow::Borrowed("");
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at) {
+            if *byte != b'"' {
+                match byte {
+                    b'{' | b'[' => edits.open.push(Open::default()),
+                    b'}' | b']' => edits.close(),
+                    _ => {}
+                }
+                // Elements of an array have no key.
+                if matches!(byte, b'{' | b'[' | b'}' | b']') {
+                    key = Cow::Borrowed("");
+                }
+                at += 1;
+                continue;
+            }
+            let mut cursor = Cursor::new(text, at);
+            let said = cursor.text();
+            let place = at..cursor.place();
+            at = place.end;
+            if is_key(bytes, at) {
+                key = said;
+                continue;
+            }
+            edits.note(&key, &said);
+            // A string without escapes has no secret if the raw text has none.
+            let may_hold_one = is_in_raw_text || matches!(said, Cow::Owned(_));
+            if may_hold_one && let Cow::Owned(masked) = self.mask(&said) {
+                edits.add(Edit { place, masked }, file_place(&key, &said));
+            }
+        }
+        edits.in_order()
+    }
+}
+
+/// A string that is replaced, by its place.
+struct Edit {
+    place: Range<usize>,
+    masked: String,
+}
+
+/// The strings found so far that must be replaced.
+#[derive(Default)]
+struct Edits {
+    found: Vec<Edit>,
+    /// The objects and arrays around the current place.
+    open: Vec<Open>,
+}
+
+/// An object or array that is not closed yet.
+#[derive(Default)]
+struct Open {
+    /// Whether one of its members so far says that its `data` is a file.
+    is_file: bool,
+    /// Strings to be replaced unless it turns out to be a file.
+    unless_file: Vec<Edit>,
+}
+
+impl Edits {
+    fn close(&mut self) {
+        let closed = self.open.pop().unwrap_or_default();
+        if !closed.is_file {
+            self.found.extend(closed.unless_file);
+        }
+    }
+
+    /// Notes whether a member says that its object is a file.
+    fn note(&mut self, key: &str, said: &str) {
+        let says_file = match key {
+            "mimeType" | "mime" => true,
+            "type" => matches!(said, "image" | "audio"),
+            _ => false,
+        };
+        if let Some(parent) = self.open.last_mut() {
+            parent.is_file |= says_file;
+        }
+    }
+
+    fn add(&mut self, edit: Edit, place: FilePlace) {
+        match (place, self.open.last_mut()) {
+            (FilePlace::Always, _) => {}
+            (FilePlace::InFile, Some(parent)) => parent.unless_file.push(edit),
+            (FilePlace::InFile | FilePlace::Never, _) => self.found.push(edit),
+        }
+    }
+
+    fn in_order(mut self) -> Vec<Edit> {
+        self.found.sort_by_key(|edit| edit.place.start);
+        self.found
+    }
+}
+
+/// Where a string may be a file in base64.
+enum FilePlace {
+    /// It is one by its key.
+    Always,
+    /// It is one if its object is a file.
+    InFile,
+    Never,
+}
+
+fn file_place(key: &str, said: &str) -> FilePlace {
+    let is_base64_byte = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=' | b'\r' | b'\n')
+    };
+    match key {
+        // Log messages have a `data` as well, which is text.
+        "data" | "blob" | "b64" if !said.bytes().all(is_base64_byte) => FilePlace::Never,
+        "blob" | "b64" => FilePlace::Always,
+        "data" => FilePlace::InFile,
+        _ => FilePlace::Never,
+    }
+}
+
+/// Whether the string that ends before this place is a key.
+fn is_key(bytes: &[u8], end: usize) -> bool {
+    let rest = bytes.get(end..).unwrap_or_default();
+    rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masked(known: &KnownSecrets, text: &str) -> Option<String> {
+        let json = RawJson::parse(text.to_owned()).expect("JSON");
+        known.mask_json(&json).map(|json| json.to_string())
+    }
+
+    #[test]
+    fn secrets_are_masked_in_strings_alone() {
+        let known = KnownSecrets::new(["correct-horse", "1234567890", r#"a","b":"c"#]);
+        let cases = [
+            (r#"{"a":"x correct-horse"}"#, Some(r#"{"a":"x [redacted]"}"#)),
+            (
+                r#" ["correct-horse", {"b" : "correct-horse"}] "#,
+                Some(r#"["[redacted]", {"b" : "[redacted]"}]"#),
+            ),
+            (r#""correct-horse""#, Some(r#""[redacted]""#)),
+            (r#"{"n":"1234567890"}"#, Some(r#"{"n":"[redacted]"}"#)),
+            // Audit: numbers were overwritten, and keys masked.
+            (r#"{"n":1234567890}"#, None),
+            (r#"{"correct-horse" : 1,"correct-horse":{"a":[]}}"#, None),
+            (r#"{"x":"a","b":"c"}"#, None),
+            (r#"{"x":"a\",\"b\":\"c"}"#, Some(r#"{"x":"[redacted]"}"#)),
+            (r#"{"plain":true}"#, None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(masked(&known, text).as_deref(), expected, "{text}");
+        }
+    }
+
+    // Audit: encoders that escape more than they must showed the secret.
+    #[test]
+    fn escapes_hide_no_secret() {
+        let known = KnownSecrets::new(["a/b&c=d\u{e4}fgh"]);
+        let cases = [
+            (
+                r#"{"k\/":"\u00e9 a\/b\u0026c\u003dd\u00e4fgh","z":"\/"}"#,
+                Some(r#"{"k\/":"é [redacted]","z":"\/"}"#),
+            ),
+            (
+                r#"["a/b\u0026c=däfgh","\ud800 \u0061\/b&c=d\u00E4fgh"]"#,
+                Some("[\"[redacted]\",\"\u{fffd} [redacted]\"]"),
+            ),
+            (r#"["line\nline \/ \u0026"]"#, None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(masked(&known, text).as_deref(), expected, "{text}");
+        }
+    }
+
+    // Audit: a mask in the middle of base64 broke the file.
+    #[test]
+    fn files_in_base64_stay_as_they_are() {
+        let known = KnownSecrets::new(["correct-horse"]);
+        // The base64 of `my correct-horse!`.
+        let file = "bXkgY29ycmVjdC1ob3JzZSE=";
+        let untouched = [
+            format!(r#"{{"type":"image","data":"{file}","mimeType":"image/png"}}"#),
+            format!(r#"{{"data":"{file}","type":"audio"}}"#),
+            format!(r#"[{{"resource":{{"uri":"file:///a","blob":"{file}"}}}}]"#),
+            format!(r#"{{"artifacts":[{{"name":"a","b64":"{file}"}}]}}"#),
+        ];
+        for text in untouched {
+            assert_eq!(masked(&known, &text), None, "{text}");
+        }
+        let touched = [
+            format!(r#"{{"type":"text","text":"Basic {file}"}}"#),
+            format!(r#"{{"level":"info","data":"{file}"}}"#),
+            r#"{"level":"info","data":"correct-horse","x":{"mimeType":"a/b"}}"#.to_owned(),
+            r#"{"blob":"the correct-horse"}"#.to_owned(),
+            r#"[{"blob":""},"correct-horse"]"#.to_owned(),
+        ];
+        for text in touched {
+            assert!(masked(&known, &text).is_some_and(|masked| masked.contains(MASK)), "{text}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_no_danger() {
+        let known = KnownSecrets::new(["correct-horse"]);
+        let deep = format!("{}\"correct-horse\"{}", "[".repeat(100), "]".repeat(100));
+        assert!(masked(&known, &deep).is_some_and(|masked| masked.contains("[[\"[redacted]\"]]")));
+    }
+}

@@ -1,0 +1,85 @@
+//! Damaged files of the spool: a copy is kept for people to look at, and the audit says that something is missing.
+
+use nix::fcntl::OFlag;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+use toolbooth_core::audit::{AuditEntry, AuditKind};
+use toolbooth_core::json::ObjectWriter;
+use toolbooth_core::outcome::OutcomeKind;
+
+/// The most copies that are kept of one file. The first ones stay, since they tell how it began.
+const MAX_COPIES: usize = 3;
+
+/// When a file was last written, in milliseconds since 1970.
+pub(super) fn written_ms(file: &File) -> io::Result<i64> {
+    let since = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Keeps a copy of a damaged file; the audit entry about what is missing.
+pub(super) fn keep(path: &Path, bytes: &[u8], damaged_bytes: usize, written_ms: i64) -> AuditEntry {
+    let mut detail = ObjectWriter::default();
+    detail.number("damaged_bytes", damaged_bytes as u64);
+    match copy(path, bytes, written_ms) {
+        Ok(Some(copy)) => {
+            tracing::error!(
+                damaged_bytes,
+                copy = %copy.display(),
+                "a part of the spool is damaged, and audit entries may be lost; a copy of the file is kept"
+            );
+            if let Some(name) = copy.file_name() {
+                detail.text("copy", &name.to_string_lossy());
+            }
+        }
+        Ok(None) => tracing::error!(
+            damaged_bytes,
+            "a part of the spool is damaged, and audit entries may be lost; \
+             no copy is kept, since there are {MAX_COPIES} already"
+        ),
+        Err(error) => tracing::error!(
+            damaged_bytes,
+            %error,
+            "a part of the spool is damaged, and audit entries may be lost; no copy could be made"
+        ),
+    }
+    AuditEntry {
+        code: Some("store.spool-damaged".into()),
+        detail: Some(detail.finish()),
+        // The rows that are missing are those of calls.
+        ..AuditEntry::new(written_ms, AuditKind::Call.as_str(), "", OutcomeKind::Unknown.as_str())
+    }
+}
+
+/// Copies a damaged file to a place beside it; nothing, if there are copies enough.
+fn copy(path: &Path, bytes: &[u8], written_ms: i64) -> io::Result<Option<PathBuf>> {
+    let mut prefix = path.file_name().map(OsString::from).unwrap_or_default();
+    prefix.push(".damaged-");
+    let mut name = prefix.clone();
+    name.push(written_ms.to_string());
+    let copy = path.with_file_name(name);
+    // A start that was cut off after the copy finds it again.
+    if copy.symlink_metadata().is_ok() {
+        return Ok(Some(copy));
+    }
+    let mut copies = 0;
+    for entry in path.parent().unwrap_or(Path::new(".")).read_dir()? {
+        let is_copy = entry?.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes());
+        copies += usize::from(is_copy);
+    }
+    if copies >= MAX_COPIES {
+        return Ok(None);
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+    let mut file = options.open(&copy)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // Half a copy would pass for a whole one at the next start.
+        let _ = std::fs::remove_file(&copy);
+    }
+    written.map(|()| Some(copy))
+}
