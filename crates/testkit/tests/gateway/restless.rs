@@ -124,7 +124,8 @@ async fn a_person_may_take_a_file_away() {
     assert!(logged.await.is_some(), "{}", gateway.log());
     assert_eq!(client.call("good_ok", json!({})).await.code(), Some(-32602), "it is denied as before");
     let (status, report) = reload(&gateway).await;
-    assert_eq!((status, &report["settings"]), (200, &json!(["deny_tools"])), "{report}");
+    assert_eq!(status, 200, "{report}");
+    assert!(report["settings"].as_array().unwrap().contains(&json!("deny_tools")), "{report}");
     assert!(!client.call("good_ok", json!({})).await.is_error());
     reload_error(&gateway, Value::Null).await;
 }
