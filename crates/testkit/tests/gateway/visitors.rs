@@ -88,8 +88,14 @@ async fn a_gateway_is_for_the_user_who_runs_it_and_for_root() {
     }
     for (users, third) in [("own", 403), ("any", 200)] {
         let home = Home::with_settings(json!({ "auth": { "local_users": users } }), &[]);
+        // A copy that this user can run, wherever the build stands.
+        let program = home.path("toolbooth");
+        let serve = home.command("serve");
+        fs::copy(serve.get_program(), &program).expect("a copy");
         give(&home.path(""), NOBODY);
-        let mut command = home.command("serve");
+        let mut command = Command::new(program);
+        command.args(serve.get_args()).env_clear().current_dir(home.path(""));
+        command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.uid(NOBODY).gid(NOBODY);
         let gateway = Gateway::start(command, &home.path("gateway.log")).await;
         let url = format!("http://{}/me", gateway.address);
