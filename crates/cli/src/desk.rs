@@ -49,7 +49,7 @@ impl Desk {
 
 /// Forgets what was typed before a question was put: it cannot be meant as the answer.
 pub fn discard_type_ahead() {
-    // Nothing to forget where nobody types.
+    // Without a terminal there is no input to discard.
     let _ = tcflush(std::io::stdin(), FlushArg::TCIFLUSH);
 }
 

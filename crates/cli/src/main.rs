@@ -38,7 +38,7 @@ static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     let code = run();
-    // Whoever keeps what was printed has only a part of it.
+    // The saved output is incomplete.
     if render::output_lost() { exit::Exit::Failed.into() } else { code }
 }
 

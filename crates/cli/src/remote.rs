@@ -83,7 +83,7 @@ impl Remote {
         self.control = socket;
     }
 
-    /// Shows this token from now on; whoever has one asks as its user, and not over the control socket.
+    /// Sends this token from now on; with a token, requests are made as its user and not over the control socket.
     pub fn set_token(&mut self, token: Option<String>) {
         if token.is_some() {
             self.control = None;

@@ -39,10 +39,10 @@ pub struct Sources {
     pub trust: TrustBook,
     /// What manifests held when they could last be read.
     pub good_manifests: GoodManifests,
-    /// Files that held something at the last good load: that one of them is empty now is no wish, but a save that
+    /// Files that held something at the last good load: if one of them is empty now, that is not intended, but a save that
     /// is under way or went wrong.
     pub filled_files: BTreeSet<PathBuf>,
-    /// The user this process runs as; absent where nobody's files are looked at closely.
+    /// The user this process runs as; absent if file ownership is not checked.
     pub user_id: Option<u32>,
     /// Whether files are looked for where they usually are.
     pub discovery: Discovery,

@@ -47,7 +47,7 @@ fn loose_folder(path: &Path) -> Option<Finding> {
     })
 }
 
-/// Whether nobody can write to the file where it is mounted, as a container's configuration usually is.
+/// Whether the file is on a read-only mount, as a container's configuration usually is.
 fn is_read_only(path: &Path) -> bool {
     use nix::sys::statvfs::{FsFlags, statvfs};
     statvfs(path).is_ok_and(|about| about.flags().contains(FsFlags::ST_RDONLY))

@@ -1,7 +1,7 @@
 //! Allowances: how many calls, how much time and how much money one caller may use.
 //!
 //! Calls are counted by user over a minute, time and money by user and day. Sessions do not count: a client names its
-//! own, so a new name would begin anew.
+//! own, so a new name would reset the count.
 
 use crate::caller::Caller;
 use crate::fault::{Blame, Fault};

@@ -71,7 +71,7 @@ impl fmt::Debug for Carried {
     }
 }
 
-/// What a caller was identified by: where the rights of a call that runs later are looked up. It is no secret.
+/// What a caller was identified by: where the rights of a call that runs later are looked up. It is not secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum IdentifiedBy {
     /// A name that a trusted proxy, the local socket or the machine itself vouches for.

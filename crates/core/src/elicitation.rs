@@ -1,6 +1,6 @@
 //! What becomes of a server's question before it reaches a person.
 //!
-//! The client shows it as the gateway's, so the gateway says whose it is. And a form is no place for a secret: what is
+//! The client shows it as the gateway's, so the gateway says whose it is. A form is not the place for a secret: what is
 //! typed there goes to the server through client and gateway, in clear text. The protocol has addresses for that
 //! (`mode: "url"`), so a form that asks for one is refused.
 
@@ -32,7 +32,7 @@ const PAIRS: [(&str, &str); 8] = [
 /// Words of a sentence that warns.
 const WARNINGS: [&str; 5] = ["not", "never", "don", "avoid", "without"];
 
-/// A form that asks for what nobody should type into one.
+/// Errors of a form: it asks for a secret, or cannot be checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormFault {
     /// One of its fields is for a secret.

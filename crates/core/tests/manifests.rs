@@ -349,7 +349,7 @@ fn a_rule_about_a_tool_holds_for_what_it_serves() {
     };
     assert!(matches!(verdict(RuleEffect::Deny), Verdict::Refuse { .. }));
     assert!(matches!(verdict(RuleEffect::Plan), Verdict::Queue { .. }));
-    // The tool that serves it asks itself, whoever calls it.
+    // The serving tool asks its own question, for every caller.
     assert_eq!(verdict(RuleEffect::Ask), Verdict::Run);
     assert_eq!(verdict(RuleEffect::AskApprover), Verdict::Run);
     assert_eq!(verdict(RuleEffect::Allow), Verdict::Run);
@@ -431,7 +431,7 @@ fn an_id_is_never_given_to_another_tool() {
     }
 }
 
-/// T05: the servers `a` and `a.b` may have tools of the same id. Nobody can tell which is meant, so neither is.
+/// T05: the servers `a` and `a.b` may have tools of the same id. It is ambiguous which is meant, so neither is used.
 #[test]
 fn an_id_of_two_tools_is_nobodys() {
     let mut world = World::new(vec![(server("a"), vec![tool("b.c")]), (server("a.b"), vec![tool("c")])]);
@@ -475,7 +475,7 @@ fn denied_tools_are_kept_out_under_every_name() {
             let behind: Vec<&str> = backing.flat_map(|one| one.tools()).map(|tool| &*tool.name).collect();
             assert_eq!(behind, ["pay"], "nor through a tool of a manifest");
         }
-        // What comes out the same is the very same, so that nobody is told of a change.
+        // An unchanged part keeps its allocation, so that no change is reported.
         let again = world.with(&manifests).parts;
         let same = again.iter().all(|(name, part)| Arc::ptr_eq(part, &catalog.servers()[name]));
         assert!(same, "{allow:?} {deny:?}");

@@ -14,7 +14,7 @@ pub struct Act<'a> {
     pub kind: AuditKind,
     /// Who did it.
     pub by: &'a str,
-    /// Whose token, file or consent it was; the one who acted, where it is nobody's.
+    /// Whose token, file or consent it was; the acting user if it has no owner.
     pub user: Option<&'a str>,
     /// What was done: `created`, `revoked`, `reloaded`.
     pub outcome: &'a str,

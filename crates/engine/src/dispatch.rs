@@ -247,7 +247,7 @@ impl<'a> Deadline<'a> {
         Self::on_server(tool.server.name.as_str(), tool.terms.timeout, max_call, link)
     }
 
-    /// The deadline of a request that is no call of a tool.
+    /// The deadline of a request other than a tool call.
     pub(crate) fn on_server(
         server: &'a str,
         allowed: Duration,

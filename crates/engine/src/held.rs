@@ -50,7 +50,7 @@ pub(crate) struct Approved {
 }
 
 /// The claim on an approved call, on its way to the request that waits for it. If that request is gone, dropping the
-/// claim runs the call: a claim cannot be given back, and nobody else may run the call.
+/// claim runs the call: a claim cannot be released, and no other task may run the call.
 struct HeldClaim {
     engine: Arc<Engine>,
     approved: Option<Box<Approved>>,
@@ -305,7 +305,7 @@ impl Engine {
         tokio::spawn(async move {
             let claimed = engine.claim_now(held, incoming).await;
             let claim = claimed.map(|approved| HeldClaim { engine, approved: Some(Box::new(approved)) });
-            // If nobody receives it, it is dropped here and runs the call.
+            // If the receiver is gone, the claim is dropped here and runs the call.
             let _ = hand_over.send(claim);
         });
         let closed = || Problem::of(&StoreError::Closed);

@@ -27,7 +27,7 @@ use uuid::Uuid;
 /// How long whoever waits for an answer may take to act on it.
 const TAKE_UP: Duration = Duration::from_secs(2);
 
-/// What came of a call that nobody waits for, in the making. Boxed: the stages start such calls themselves, and a type
+/// The future of a call without a waiting client. Boxed: the stages start such calls themselves, and a type
 /// that contains itself cannot be written down.
 type Walking<'a> = Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send + 'a>>;
 
@@ -84,7 +84,7 @@ impl Engine {
             progress: Progress::Unwanted,
             rounds: Rounds::Driven,
             reading: Reading::Whole,
-            // Whoever must be asked on the way is asked as for any call; nobody waits here meanwhile.
+            // Questions on the way are asked as for any call; no client waits here.
             patience: Some(Duration::ZERO),
         };
         let answer = self.walk_unattended(request, &mut run).await;
@@ -127,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// Runs every approved call that nobody has taken up.
+    /// Runs every approved call that is not claimed.
     async fn run_approved(self: &Arc<Self>) {
         let filter = HeldFilter {
             kind: Some(HeldKind::Approval),

@@ -54,7 +54,7 @@ enum Journal {
     /// Not at all: the call only reads, or was not sent.
     #[default]
     Nothing,
-    /// Safe from a kill: nobody knows whether the tool changes anything.
+    /// Survives kill -9: it is unknown whether the tool changes anything.
     Noted,
     /// On disk: the tool changes something.
     OnDisk,
@@ -244,7 +244,7 @@ impl Run {
     }
 
     /// Notes that the call is about to be sent. What may change something is noted first, or it is not sent:
-    /// on disk if it is known to, safe from a kill if nobody knows.
+    /// synced to disk if it is known to, in the spool if it is unknown.
     pub(crate) async fn sealed(&mut self, sealed: &Sealed) -> Result<(), Problem> {
         // A call that walks again after a question of a tool behind it was noted before.
         if self.sent.is_some() {

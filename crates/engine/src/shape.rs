@@ -185,7 +185,7 @@ impl Looking {
 }
 
 /// Says so if structured content breaks the tool's own schema. Content too long to be checked at every call, like
-/// long results that stay in pieces, is left to whoever reads it.
+/// long results that stay in pieces, is left to the reader.
 fn broken_output(tool: &Tool, result: &RawJson) -> Option<Warning> {
     let [structured] = result.pick(["structuredContent"]);
     let structured = structured.filter(|text| text.len() <= MAX_CHECKED)?;

@@ -90,7 +90,7 @@ impl Engine {
         };
         self.store().add_token(record.clone()).await.map_err(|error| Problem::of(&error))?;
         if let Err(problem) = self.audit_token(&record, by, "created").await {
-            // Nobody was told it, and nobody shall be able to use it.
+            // It was never returned, and must not be usable.
             let _ = self.store().revoke_token(&record.id, now_ms()).await;
             return Err(problem);
         }

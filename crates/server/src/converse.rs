@@ -37,10 +37,10 @@ use tower::ServiceExt;
 
 /// How long a client may take over the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// Where files are read by whoever has their temporary address.
+/// The path of file downloads by temporary URL.
 const DOWNLOADS: &str = "/files/download/";
 
-/// Whoever is at the other end of a connection, as far as that is known before a request.
+/// The peer of a connection, as far as it is known before a request.
 #[derive(Debug, Clone)]
 pub struct Visitor {
     via: Via,
@@ -80,7 +80,7 @@ impl Visitor {
         })
     }
 
-    /// Whether this is the gateway's own user, or root. Of a peer elsewhere nobody can say so.
+    /// Whether this is the gateway's own user, or root. Unknown for a remote peer.
     fn is_own_user(&self) -> bool {
         self.via == Via::Control || self.user.is_some_and(PeerUser::is_own)
     }
@@ -126,7 +126,7 @@ where
 
 async fn answer(doors: Doors, visitor: Visitor, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
-    // A file's temporary address is good for whoever holds it: a server may run as another user.
+    // A temporary file URL needs no other credential: a server may run as another user.
     let is_download = path.starts_with(DOWNLOADS);
     if !is_download && doors.door.identity.asks_for_peer() && !visitor.is_own_user() {
         return other_user(&doors, &visitor, &request).map(Body::Rest);

@@ -33,7 +33,7 @@ pub struct TurnedAway {
 /// Whether pages elsewhere may show what is at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Embedding {
-    /// They may: whoever has its address may read it.
+    /// Allowed: the URL is the credential.
     Allowed,
     /// They may not.
     Refused,

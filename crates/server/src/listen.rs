@@ -168,7 +168,7 @@ async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, dr
     let _ = tokio::time::timeout(drain, open.wait()).await;
 }
 
-/// Who is at the other end of a new connection; nothing, where there is no place for it.
+/// Who is at the other end of a new connection; `None` if the connection limit is reached.
 fn received(
     stream: &TcpStream,
     peer: SocketAddr,

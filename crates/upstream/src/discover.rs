@@ -96,7 +96,7 @@ impl Connection {
             let page = match self.result(Ask::plain(method, params, &client)).await {
                 Ok(page) => page,
                 Err(AskError::Upstream(error)) => return Err(error),
-                // A list that is not served is no reason to lose the others; a server without its tools is of no use.
+                // A missing list does not invalidate the others; a server without its tools is of no use.
                 Err(AskError::Rpc(error)) if all.is_empty() && method != "tools/list" => {
                     tracing::debug!(server.name = %self.server, "`{method}` was refused: {}", error.message);
                     return Ok(Listed::default());

@@ -37,10 +37,10 @@ struct Pending {
     listens: bool,
 }
 
-/// How often a server answered what nobody had asked, or asked no more, since the start; on all connections.
+/// Number of unsolicited or duplicate answers since the start, over all connections.
 static UNSOLICITED: AtomicU64 = AtomicU64::new(0);
 
-/// How many answers came that nobody waited for: unknown ids, and second answers.
+/// Number of unsolicited answers: unknown ids, and second answers.
 pub fn unsolicited_answers() -> u64 {
     UNSOLICITED.load(Ordering::Relaxed)
 }
@@ -65,7 +65,7 @@ pub struct DuplexPeer {
     pending: Mutex<Waiting>,
     roots: Option<RawJson>,
     requests: ServerRequests,
-    /// Answers that nobody waited for.
+    /// Unsolicited answers.
     unsolicited: AtomicU64,
     /// Whether the server has asked something in the middle of a call.
     has_asked: AtomicBool,
@@ -106,7 +106,7 @@ impl Waiting {
     }
 }
 
-/// Counts an answer that nobody waits for; the first of a connection is worth a line in the log.
+/// Counts an unsolicited answer; the first one of a connection is logged.
 pub(crate) fn note_unsolicited(server: &str, on_connection: &AtomicU64) {
     UNSOLICITED.fetch_add(1, Ordering::Relaxed);
     if on_connection.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -193,7 +193,7 @@ impl DuplexPeer {
         self.waiting().only_call().is_some()
     }
 
-    /// Tells the caller of an answer that came and cannot be read. Where nobody knows whose it is and several wait,
+    /// Tells the caller of an answer that came and cannot be read. If its call is unknown and several wait,
     /// all are told and the connection ends: one of them would wait in vain.
     fn fail_unreadable(&self, id: Option<u64>, error: UpstreamError) -> Taken {
         let mut waiting = self.waiting();

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use toolbooth_core::json::RawJson;
 
-    // Audit: names of tools were masked, so that nobody could call them.
+    // Audit: names of tools were masked, so that they could not be called.
     #[test]
     fn lists_stay_as_they_are_and_results_are_masked() {
         let secrets = KnownSecrets::new(["correct-horse"]);

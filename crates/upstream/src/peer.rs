@@ -108,7 +108,7 @@ pub trait Peer: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Whether the server may remember something of whoever uses this connection.
+    /// Whether the server may keep state of this connection's user.
     fn has_session(&self) -> bool {
         true
     }

@@ -27,7 +27,7 @@ use toolbooth_wire::Era;
 
 /// The most connections one server may have.
 pub(crate) const MAX_CONNECTIONS: usize = 256;
-/// The most of them that one user may have, so that nobody takes all of them.
+/// The most of them that one user may have, so that one user cannot take all of them.
 pub(crate) const USER_SHARE: usize = 32;
 /// How long a fresh connection waits for questions that belong to no call.
 const SETTLE: Duration = Duration::from_millis(30);
@@ -271,7 +271,7 @@ impl Pool {
     /// Gives the place of a connection back that could not be opened, unless somebody else is opening it.
     fn forget_unopened(&self, key: &Key, cell: &Arc<OnceCell<SharedConnection>>) {
         let mut others = self.others();
-        // One is the pool's, one this caller's: nobody else waits for it.
+        // One reference is the pool's, one this caller's: there is no other user.
         if !cell.initialized() && Arc::strong_count(cell) <= 2 {
             others.remove(key);
         }
@@ -326,7 +326,7 @@ impl Pool {
             let mut others = self.others();
             let is_idle = |key: &Key, connection: &SharedConnection| {
                 let limit = if key.spare > 0 { limits.spare } else { limits.own };
-                // Whoever uses it, or waits for its turn, has a hand on it besides the pool's.
+                // A user or a waiter holds a reference besides the pool's.
                 Arc::strong_count(connection) == 1 && connection.idle_for() >= limit
             };
             let keys: Vec<Key> = others
@@ -378,7 +378,7 @@ async fn watch(pool: Weak<Pool>, connection: Weak<Connection>, key: Key, mut inb
 fn make_room(others: &mut Cells, user: Option<&str>) -> bool {
     let is_of_user = |key: &Key| user.is_none_or(|user| key.user() == Some(user));
     let idle = others.iter().filter(|(key, _)| is_of_user(key)).filter_map(|(key, cell)| {
-        // Whoever uses it, or waits for its turn, has a hand on it besides the pool's.
+        // A user or a waiter holds a reference besides the pool's.
         let connection = cell.get().filter(|connection| Arc::strong_count(connection) == 1)?;
         Some((key, connection.idle_for()))
     });

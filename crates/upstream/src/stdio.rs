@@ -134,7 +134,7 @@ async fn run(
 }
 
 async fn read_all(peer: &Weak<DuplexPeer>, heard: &mut Heard) {
-    // The limit of a line that is still being passed over, while nobody knows whose answer it is.
+    // The limit of a line that is still being passed over, while its call is unknown.
     let mut unclaimed = None;
     loop {
         let frame = match unclaimed {

@@ -152,7 +152,7 @@ impl AnswerReader {
 impl Seen {
     fn take(&mut self, token: &Token<'_>) -> ControlFlow<()> {
         let is_plain = match (token.kind, token.depth) {
-            // Readers differ in little, and in this: whoever compares keys as they are written must not be fooled.
+            // Readers differ in little, and in this: a reader that compares keys as written must not be misled.
             (TokenKind::Key, _) if token.escaped => false,
             (_, 0) => matches!(token.kind, TokenKind::ObjectStart | TokenKind::ObjectEnd),
             (TokenKind::Key, 1) => self.field(inside(token)),

@@ -114,8 +114,8 @@ const OUTPUT_FAILED: &str = "output.failed";
 /// Whether something that was to be printed did not get out. One process has one standard output.
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Writes to standard output. A reader that has seen enough, such as `head`, is no error; a full disk is one, which
-/// [`output_lost`] tells of at the end.
+/// Writes to standard output. A reader that closes the pipe, such as `head`, is not an error; a full disk is, and
+/// [`output_lost`] reports it at the end.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -21,7 +21,7 @@ fn output_to_a_full_device_is_a_failure() {
         assert_eq!(output.status.code(), Some(1), "{line}: {said}");
         assert!(said.contains("error[output.failed]"), "{line}: {said}");
     }
-    // Whoever has seen enough is no fault.
+    // A closed pipe is not an error.
     let mut command = std::process::Command::new("sh");
     let tool = world.command(&words("tools list"));
     command.args(["-c", "\"$0\" tools list | true"]).arg(tool.get_program());

@@ -2,7 +2,7 @@
 //!
 //! It walks the stages that guard that tool: the caller must be permitted there, that tool's questions are asked, and
 //! what the gateway supplies there is dropped from what was mapped and put in by `seal` alone. So nothing that a model
-//! writes reaches it, and nobody's yes to the called tool counts for it.
+//! writes reaches it, and an approval of the called tool does not count for it.
 
 use super::authorise::{Permitted, authorise};
 use super::draft::{Draft, draft};
@@ -36,7 +36,7 @@ pub fn redraft(
 }
 
 impl Sealed {
-    /// The same call, to walk every stage again as a caller whose rights were looked up anew.
+    /// The same call, to walk every stage again as a caller whose rights were looked up again.
     pub fn again(&self, caller: Arc<crate::caller::Caller>) -> Incoming {
         Incoming {
             caller,
@@ -59,7 +59,7 @@ impl Judgement {
     }
 }
 
-/// The draft of a call, drafted anew, with the arguments that a mapping made for the tool beneath. Rules on arguments
+/// The draft of a call, drafted again, with the arguments that a mapping made for the tool beneath. Rules on arguments
 /// must see these as well, under the terms of the tool that was called. It is for judging alone: the arguments need not
 /// fit the called tool's schema.
 pub fn as_called(called: Draft, mapped: &Judged) -> Draft {

@@ -279,7 +279,7 @@ fn expose_all(
     names
 }
 
-/// Whether a name is that of a tool of the gateway's own, or looks like it; whoever lists it, and whether or not the
+/// Whether a name is that of a tool of the gateway's own, or looks like it, on any server, and whether or not the
 /// gateway offers that tool just now.
 fn is_ours(entry: &ServerEntry, name: &str) -> bool {
     !entry.is_own() && reserved(name).is_some()

@@ -196,7 +196,7 @@ impl<'a> Bench<'a> {
             let own = canonical.strip_prefix(server.as_str())?.strip_prefix('.')?;
             self.find(server, own).filter(discovered)
         });
-        // Servers `a` and `a.b` may have tools of the same id: then nobody can tell which is meant.
+        // Servers `a` and `a.b` may have tools of the same id: then it is ambiguous which is meant.
         named.next().filter(|_| named.next().is_none())
     }
 

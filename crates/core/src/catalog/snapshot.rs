@@ -72,7 +72,7 @@ impl Catalog {
         self.index.look_up(name, |tool: &Tool| on_tool(caller, tool) == Permission::Granted)
     }
 
-    /// A tool that a name means to somebody, nobody's rights applied.
+    /// A tool that a name resolves to, before rights are checked.
     pub fn anybodys(&self, name: &str) -> Option<&Arc<Tool>> {
         match self.index.look_up(name, |_| true) {
             Lookup::Found(tool) => Some(tool),

@@ -1,4 +1,4 @@
-//! Arguments that name a user and that nobody supplies: whoever calls such a tool may name anybody.
+//! Identity arguments that the gateway does not supply: a caller of such a tool may name any user.
 
 use super::{Code, Finding, Severity};
 use crate::catalog::Tool;

@@ -81,7 +81,7 @@ impl Looks {
     }
 }
 
-/// Spelled the same but for case and separators, which deceive nobody: `read-file` and `Read_File`.
+/// Spelled the same but for case and separators, which is not confusing: `read-file` and `Read_File`.
 fn is_same(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace(['-', '.', ' ', '/', ':'], "_");
     plain(a) == plain(b)

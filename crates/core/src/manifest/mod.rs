@@ -113,7 +113,7 @@ pub struct Overlay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalBy {
-    /// Nobody, as far as this setting is concerned.
+    /// No one; this setting asks for no approval.
     #[default]
     None,
     /// The caller, each time and in person.

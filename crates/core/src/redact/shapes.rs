@@ -92,7 +92,7 @@ pub fn mask_text(text: &str) -> Cow<'_, str> {
         let kept = ["scheme", "basic", "name", "pair"].iter().find_map(|group| found.name(group));
         format!("{}{MASK}", kept.map_or("", |kept| kept.as_str()))
     });
-    // Digits that are no card were put back as they were.
+    // Digits that are not a card number are kept.
     if masked == text { Cow::Borrowed(text) } else { masked }
 }
 

@@ -117,7 +117,7 @@ impl<'a> OpenKeys<'a> {
     }
 }
 
-/// A key as readers see it: two spellings of one key are the same key. Nothing, where it is no text.
+/// A key as readers see it: two spellings of one key are the same key. `None` if it is not valid UTF-8.
 fn decoded<'a>(key: &Token<'_>, text: &'a [u8]) -> Option<Cow<'a, str>> {
     let spelled = std::str::from_utf8(text.get(key.range.clone())?).ok()?;
     if key.escaped {

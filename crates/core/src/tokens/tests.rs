@@ -121,7 +121,7 @@ fn a_long_head_in_small_pieces_is_read_once() {
     }
     tokenizer.push(b"1}", &mut each).expect("JSON");
     tokenizer.finish(&mut each).expect("JSON");
-    // Read anew with each piece, it would be three thousand gigabytes.
+    // Parsed again with each piece, it would be three thousand gigabytes.
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
 }
 

@@ -163,7 +163,7 @@ impl Engine {
                     }
                 }
             }
-            // The next provider is no way round the question of this one.
+            // Failing over must not bypass the question of this provider.
             if let Some(question) = question {
                 return Err(Undelivered::asking(question));
             }

@@ -25,7 +25,7 @@ pub(crate) enum InnerQuestion {
 }
 
 impl InnerQuestion {
-    /// As it would be told if nobody could be asked.
+    /// The fault if no person can be asked.
     pub(crate) fn problem(&self) -> Problem {
         let (Self::Ask(waiting) | Self::Queue(waiting)) = self;
         let name = waiting.draft().tool.exposed.to_string();

@@ -58,7 +58,7 @@ impl Acquaintances {
     }
 
     /// What is still believed of a user: what was heard in this life of the gateway, else what was kept. The word of
-    /// an issuer whose tokens are no longer taken counts for nothing.
+    /// an issuer that is not configured any more is ignored.
     pub(super) fn claim(
         &self,
         user: &str,

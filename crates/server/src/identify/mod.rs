@@ -154,7 +154,7 @@ impl Identity {
         self.resource.load_full()
     }
 
-    /// Recognises callers as another identity does, from the next request on. Nobody stays identified by what counted
+    /// Recognises callers as another identity does, from the next request on. No caller stays identified by what counted
     /// before, and nothing that was learned of users then is believed.
     pub fn take_mode_of(&self, other: Self) {
         self.resource.store(other.resource.load_full());
@@ -190,7 +190,7 @@ impl Identity {
         book: &dyn TokenBook,
     ) -> Result<Arc<Caller>, Unidentified> {
         let wish = Wish::of(knock)?;
-        // Before the mode: whoever is identified by a mode that goes meanwhile is not remembered.
+        // Before the mode is replaced: a caller identified by the old mode must not be cached.
         let since = self.remembered.generation();
         let mode = self.mode.load();
         // Over the control socket the operator administers every gateway, as they could by its files.

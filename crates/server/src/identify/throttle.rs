@@ -1,6 +1,6 @@
 //! Slows down guessing: an address that shows many bad credentials is told to wait between tries.
 //!
-//! Good credentials are not affected, so that nobody is locked out by a neighbour behind the same address. Nothing is
+//! Good credentials are not affected, so that one client cannot lock out others behind the same address. Nothing is
 //! given away by that: tokens and signatures are too long to be guessed at any rate.
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub(super) struct Throttle {
 struct Failures {
     count: u32,
     since: Instant,
-    /// A digest of what was shown last: whoever shows the same again does not guess.
+    /// A digest of what was shown last: repeating the same credential is not guessing.
     last: Option<[u8; 32]>,
 }
 

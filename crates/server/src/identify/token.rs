@@ -15,7 +15,7 @@ pub trait TokenBook: Send + Sync {
     /// The token with this text, whether or not it still counts.
     async fn find(&self, bearer: &str) -> Result<Option<TokenRecord>, Problem>;
 
-    /// Notes what a signed token said, for calls that run when its user is not there. Nobody waits for it.
+    /// Notes what a signed token said, for calls that run while its user is offline. Does not wait for the write.
     fn note_sign_in(&self, _: SignIn) {}
 }
 

@@ -316,7 +316,7 @@ impl Connection {
         tasks.spawn(async move {
             let opened =
                 Listening::open(&connection.door, &client, Shown::Socket, Filter::lists(), None).await;
-            // A client over its share of streams is told of no changes; its requests are served.
+            // A client over its share of streams gets no change notifications; its requests are served.
             if let Ok(listening) = opened {
                 connection.listen(listening, over.cancelled()).await;
             }

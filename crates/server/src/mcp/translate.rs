@@ -109,7 +109,7 @@ fn signed(meta: &RawJson) -> RawJson {
     named.unwrap_or_else(|_| meta.clone())
 }
 
-/// A modern server's result, in which nobody but the gateway says that it is the one who answers.
+/// A modern server's result, signed with the gateway's `serverInfo`.
 fn countersigned(result: &RawJson) -> Cow<'_, RawJson> {
     let is_signed = result.member("_meta").is_some_and(|meta| meta.has(SERVER_INFO));
     if !is_signed {

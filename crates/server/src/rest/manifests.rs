@@ -51,7 +51,7 @@ fn view(entry: &EntryStanding) -> Value {
         EntryPlace::Waiting => ("waiting", None, None),
         EntryPlace::SetAside(reason) => ("set_aside", None, Some(reason)),
     };
-    // Nobody reaches the server's own tool any more, which an operator should know.
+    // The server's own tool cannot be called any more, which an operator should know.
     let replaces = matches!(place, EntryPlace::Instead { .. });
     json!({
         "name": name, "persona": persona, "state": state, "tool": tool, "reason": reason, "origin": origin,

@@ -100,7 +100,7 @@ impl IntoResponse for ProblemDocument {
         let text = serde_json::to_string(&document).unwrap_or_default();
         let mut response = (status, [(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response();
         if status == StatusCode::REQUEST_TIMEOUT {
-            // The rest of the request may still come; nobody waits for it.
+            // The rest of the request is not read.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response

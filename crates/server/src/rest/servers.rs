@@ -198,7 +198,7 @@ fn nameable<'a>(rest: &Rest, part: &'a ServerCatalog) -> impl Iterator<Item = As
     })
 }
 
-/// What callers are told of a failure who do not look after the gateway.
+/// The failure reason shown to callers who are not administrators.
 fn withheld(state: &ServerState) -> String {
     match state {
         ServerState::NeedsAuth(_) => "it wants the gateway to sign in".into(),

@@ -1,4 +1,4 @@
-//! Blobs on a disk: nothing in the folder is followed that is a link, and nobody but the owner may read.
+//! Blobs on a disk: links in the folder are not followed, and only the owner may read.
 
 use super::BlobError;
 use nix::errno::Errno;
@@ -18,7 +18,7 @@ pub(super) fn open(folder: &Path, inner: &str, name: &str) -> Result<File, BlobE
     let opened = (|| {
         let root = File::open(folder)?;
         let part = openat(&root, inner, NO_LINK | OFlag::O_DIRECTORY, Mode::empty()).map_err(as_io)?;
-        // Without waiting for whoever would write into a pipe that was put there.
+        // Does not block on a FIFO that was put there.
         let flags = NO_LINK | OFlag::O_NONBLOCK | OFlag::O_RDONLY;
         let file = File::from(openat(&part, name, flags, Mode::empty()).map_err(as_io)?);
         match file.metadata()?.is_file() {

@@ -61,7 +61,7 @@ pub struct SqliteStore {
     retention: Retention,
     readers: Readers,
     writer: Writer,
-    // One at a time, so that nobody replaces a key that somebody else has just made.
+    // One at a time, so that two tasks do not create the same key.
     keys: Mutex<KeyFile>,
 }
 
@@ -202,7 +202,7 @@ impl Store for SqliteStore {
         if self.is_closed() {
             return Err(StoreError::Closed);
         }
-        // The fingerprint last: a key that nobody was told does no harm, a fingerprint without its key would.
+        // The fingerprint last: an unused key does no harm, a fingerprint without its key would.
         keys.add(name, key.clone())?;
         let marker = marker_of(&key);
         self.writer.write(Change::Secret { name: name.to_owned(), marker }).await?;

@@ -201,7 +201,7 @@ struct Desk {
     file: DatabaseFile,
     // Absent after a failure, until the next group opens another.
     ready: Option<Ready>,
-    // Audit entries that nobody waits for and that could not be written yet.
+    // Audit entries without a waiting caller and that could not be written yet.
     backlog: Vec<Numbered>,
     shared: Arc<Shared>,
     // Held as long as this process may write.
@@ -240,7 +240,7 @@ impl Desk {
         }
     }
 
-    /// Waits for something to write; `false` when nothing more will come. Audit entries that nobody waits for
+    /// Waits for something to write; `false` when nothing more will come. Audit entries without a waiting caller
     /// wait until they are many, until somebody waits for a change, or for a moment.
     async fn gather(&self, gathered: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) -> bool {
         tokio::select! {

@@ -187,7 +187,7 @@ fn as_killed(folder: &Path) -> tempfile::TempDir {
     copy
 }
 
-// audit: one damaged record of the spool discards everything behind it, and nobody is told.
+// audit: one damaged record of the spool discards everything after it without a report.
 #[tokio::test]
 async fn a_damaged_record_of_the_spool_is_in_the_audit_and_hides_no_other() {
     let folder = tempfile::tempdir().expect("a folder");

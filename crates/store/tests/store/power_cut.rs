@@ -18,7 +18,7 @@ fn copy_of(folder: &Path) -> Files {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let entry = entry.expect("an entry");
         let name = entry.file_name().into_string().expect("a name");
-        // The shared memory of the database is made anew after a cut, and a lock ends with its process.
+        // The shared memory of the database is recreated after a cut, and a lock ends with its process.
         if name.ends_with("-shm") || name.ends_with(".lock") || !entry.path().is_file() {
             continue;
         }

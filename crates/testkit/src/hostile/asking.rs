@@ -76,7 +76,7 @@ impl Temper for AsksEndlessly {
         let pings: String = (0..1000)
             .map(|number| format!("{{\"jsonrpc\":\"2.0\",\"id\":\"p{number}\",\"method\":\"ping\"}}\n"))
             .collect();
-        // Until nobody reads any more; the pipe then breaks, or the process is ended.
+        // Until the pipe breaks or the process is ended.
         while wire.try_raw(pings.as_bytes()) {}
     }
 }

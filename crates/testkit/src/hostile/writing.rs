@@ -115,7 +115,7 @@ impl Temper for IdConfusion {
     }
 }
 
-/// Answers with what nobody can read.
+/// Sends unreadable answers.
 pub struct Unreadable;
 
 impl Temper for Unreadable {

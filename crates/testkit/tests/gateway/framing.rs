@@ -59,7 +59,7 @@ async fn a_result_cannot_pose_as_a_question_of_ours() {
     assert!(String::from_utf8_lossy(&said).starts_with(&card), "{}", String::from_utf8_lossy(&said));
 }
 
-/// Whether a text has characters that nobody sees, or that turn it round.
+/// Whether a text has invisible or bidirectional characters.
 fn hides(text: &str) -> bool {
     text.contains(['\u{200c}', '\u{200b}', '\u{202e}', '\u{2066}', '\u{ad}', '\u{1b}'])
 }

@@ -153,7 +153,7 @@ async fn a_long_result_that_trickles_is_cut_at_the_deadline() {
     }
 }
 
-/// Audit: the head of a long answer was read anew with each piece of it.
+/// Audit: the head of a long answer was parsed again with each piece of it.
 #[tokio::test]
 async fn a_head_of_many_megabytes_costs_no_more_than_a_body() {
     let relay = relay(Era::Modern, LEAN, json!({ "timeout": 20 })).await;
@@ -163,7 +163,7 @@ async fn a_head_of_many_megabytes_costs_no_more_than_a_body() {
         " ".repeat(30 << 20),
         content(100)
     );
-    // Read anew with each piece this is many gigabytes, and more than the deadline.
+    // Parsed again with each piece this is many gigabytes, and exceeds the deadline.
     relay.upstream.answer(Answer::Trickles { text, size: 16 << 10, pause: Duration::ZERO });
     let told = client.call("srv_take", json!({})).await;
     assert_eq!(told.text().len(), 100);

@@ -137,7 +137,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Audit H2: a folder that nobody trusts changed how the user's rules read.
+/// Audit H2: an untrusted folder changed how the user's rules read.
 #[tokio::test]
 async fn an_untrusted_folder_does_not_change_how_rules_read() {
     let bank = bank(&["transfer"]).await;
@@ -186,7 +186,7 @@ async fn a_folder_that_sets_rules_is_trusted_or_left_out() {
     assert_eq!(gateway.http().get_json("/tools").await["code"], "auth.required");
 }
 
-/// Errors of a file that nobody trusts are reported, and nothing in it is expanded.
+/// Errors of an untrusted file are reported, and nothing in it is expanded.
 #[tokio::test]
 async fn an_untrusted_file_is_checked_without_being_expanded() {
     let home = Home::new(&[]);
@@ -207,7 +207,7 @@ async fn an_untrusted_file_is_checked_without_being_expanded() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
-/// Audit M10: outside `local` mode an operator is told of tools whose callers may name anybody.
+/// Audit M10: outside `local` mode an operator gets a warning for tools whose callers may name any user.
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_that_ask_for_a_user_are_pointed_at() {
     let desk = Upstream::start(Era::Modern).await;

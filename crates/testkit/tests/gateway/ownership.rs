@@ -1,4 +1,4 @@
-//! Files that others could have written, and texts that are no configuration.
+//! Files that other users could have written, and files that are not configuration.
 
 use crate::known::run;
 use serde_json::json;

@@ -49,7 +49,7 @@ async fn a_way_of_knowing_callers_takes_effect_at_once() {
     let (status, text) = client.call_text("good_ok", "{}").await;
     assert_eq!(status, 401, "{text}");
 
-    // Audit A2: the way back to `local` is a restart, whoever asks for the reload.
+    // Audit A2: the way back to `local` is a restart, for every cause of a reload.
     home.configure(json!({}), &servers);
     let refused =
         poll(PATIENCE, || async { gateway.log().contains("config.reload-loosens-auth").then_some(()) });

@@ -71,7 +71,7 @@ async fn tools_whose_names_are_joined_alike_are_never_taken_for_each_other() {
             let reached = if expected == "x" { (before.0 + 1, before.1) } else { (before.0, before.1 + 1) };
             assert_eq!(after, reached, "{name} reaches `{expected}` alone");
         }
-        // Both have this spelling: nobody guesses.
+        // Both have this spelling, so it is refused as ambiguous.
         let before = (calls(&x), calls(&x_y));
         let told = client.call("mcp_x_y_z", json!({})).await;
         let said = told.answer.to_string();
@@ -114,7 +114,7 @@ async fn no_server_answers_for_a_tool_of_the_gateways_own() {
         }
         assert!(reason("pаy").contains("may deceive"), "{shown}");
         assert_eq!(reason("plain"), "", "{shown}");
-        // They are still there, under names that are nobody else's.
+        // They are still there, under unique names.
         assert_eq!(client.call("mcp.evil.mcp_tool_search", json!({})).await.text(), "evil");
         assert_eq!(client.call("mcp.mcp.tool_search", json!({})).await.text(), "mcp");
 

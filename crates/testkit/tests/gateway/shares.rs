@@ -241,7 +241,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     assert_eq!(gateway.http().get_json("/files").await["files"], json!([]));
 }
 
-// audit: a stream that nobody reads was never cut.
+// audit: an unread stream was never closed.
 #[tokio::test]
 async fn a_client_that_does_not_read_is_cut_off() {
     let home = Home::new(&[]);
@@ -254,7 +254,7 @@ async fn a_client_that_does_not_read_is_cut_off() {
     let known = "GET /me HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(format!("{known}{}", request.repeat(400)).as_bytes()).await.unwrap();
     let start = Instant::now();
-    // Whoever writes to a connection that was cut is told so.
+    // Writing to a closed connection fails.
     let cut = poll(Duration::from_secs(90), || async {
         stream.try_write(b" ").is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock).then_some(())
     });

@@ -1,5 +1,5 @@
 //! Strain: servers that send the gateway round in circles or all come back at once, and a machine that runs short of
-//! descriptors or memory. Whoever is served already is served on.
+//! descriptors or memory. Existing clients are still served.
 
 use crate::scene::Scene;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ async fn servers_that_return_together_are_connected_in_turns() {
             tokio::spawn(async move {
                 if !*back.borrow() {
                     highest.fetch_max(counting.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    // Silent until it is back: nobody gives up before that.
+                    // Silent until it is back: no client times out before that.
                     drop(back.wait_for(|is_back| *is_back).await);
                     counting.fetch_sub(1, Ordering::SeqCst);
                 }
@@ -289,7 +289,7 @@ async fn many_long_results_at_once_are_not_piled_up() {
     assert!(peak < 300, "the gateway held {peak} MiB");
 }
 
-/// F25: a host that nobody knows, or a resolver that is slow to say so, holds up its own server alone.
+/// F25: an unresolvable host delays its own server alone.
 #[tokio::test]
 async fn a_name_that_is_not_resolved_holds_nobody_up() {
     let entry = json!({ "url": "http://no-such-host.invalid/mcp", "connect_timeout": 2 });

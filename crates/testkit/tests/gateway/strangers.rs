@@ -1,4 +1,4 @@
-//! Servers are strangers: what they ask without end, answer unreadably, repeat or list without end harms nobody else.
+//! Servers are strangers: endless requests, lists and repetitions, and unreadable answers affect no one else.
 
 use crate::known::{bearer, make_token, settings};
 use crate::scene::{MOST_MEMORY_MIB, Scene, fault};
@@ -198,7 +198,7 @@ async fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
         assert!(start.elapsed() < Duration::from_secs(5), "{how} took {:?}", start.elapsed());
         assert_eq!(scene.client.call("bad_ok", json!({})).await.text(), "ok", "{how}");
     }
-    // Nobody knows whose it was: both are told, and the server is connected anew.
+    // Its call is unknown: both calls fail, and the server is reconnected.
     let start = Instant::now();
     let (waited, garbled) = tokio::join!(scene.client.call("bad_wait", json!({})), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -351,7 +351,7 @@ while read -r line; do
   esac
 done"#;
 
-// Audit: ids on shared processes are sequential. Whoever guesses one gains nothing: an answer counts only while its
+// Audit: ids on shared processes are sequential. Guessing one gains nothing: an answer counts only while its
 // request waits, and only the server itself can send one.
 #[tokio::test]
 async fn a_guessed_id_buys_nothing() {

@@ -113,7 +113,7 @@ fn give(path: &Path, uid: u32) {
     chown(path, Some(uid), Some(uid)).expect("tests run as root");
 }
 
-// H6: in every mode the operator's own commands administer the gateway, and nobody else's do.
+// H6: in every mode the operator's own commands administer the gateway, and other users' commands do not.
 #[tokio::test]
 async fn the_first_token_needs_no_token() {
     let home = Home::with_settings(json!({ "auth": { "mode": "token" } }), &[]);
@@ -125,7 +125,7 @@ async fn the_first_token_needs_no_token() {
     assert_eq!(ann.get_json("/me").await["user"], "ann");
     let listed = read(&run(&home, &["tokens", "list", "--json"], None));
     assert_eq!(listed["tokens"][0]["id"], id.as_str());
-    // Whoever shows a token is its user, also on the operator's own machine.
+    // A token identifies its user, also on the operator's own machine.
     let (guest, _) = make_token(&home, None, "guest", &[]);
     let refused = run(&home, &["tokens", "list", "--json"], Some(&guest));
     assert_eq!(refused.status.code(), Some(3), "{}", String::from_utf8_lossy(&refused.stderr));
@@ -251,7 +251,7 @@ async fn guessing_is_slowed_and_seen() {
     let checked = statuses.iter().filter(|status| **status == 401).count();
     assert!((20..40).contains(&checked), "{statuses:?}");
     assert_eq!(statuses.last(), Some(&429), "{statuses:?}");
-    // Nobody who has a good credential is locked out by a neighbour, not even at its first use.
+    // A good credential is accepted at its first use, whatever other clients of the address sent.
     let first = Http::new(address).sending(&bearer(&known.cat)).send(Method::GET, "/me", &[], "").await;
     assert_eq!(first.status, 200);
     let root = Http::new(address).sending(&bearer(&known.root));

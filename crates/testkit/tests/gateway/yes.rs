@@ -1,4 +1,4 @@
-//! A yes belongs to a person, a tool and a question: it counts for nobody else, nothing else and nowhere else.
+//! A yes belongs to a person, a tool and a question: it counts for no other person, tool or question.
 
 use crate::admission::{Provider, Signer};
 use crate::known::{bearer, make_token, read, run};
@@ -266,7 +266,7 @@ async fn approved_calls_of_manifest_tools_run_from_every_door() {
     assert_eq!(http.post_json(&format!("/approvals/{inner}/approve"), "").await.0, 200);
     assert_eq!(over(&http, &inner).await["state"], "done");
 
-    // As steps of a plan: whoever approved the step has read what it does.
+    // As steps of a plan: the approver of the step has read what it does.
     assert!(ledger.run(&["plan", "on"]).status.success());
     assert_eq!(ledger.run(&["call", "pay", "text=three"]).status.code(), Some(4));
     assert!(ledger.run(&["plan", "off"]).status.success());

@@ -92,7 +92,7 @@ pub struct HttpPeer {
     requests: ServerRequests,
     /// Messages without an answer that are under way: each takes a connection.
     posts: Semaphore,
-    /// Answers that nobody waited for.
+    /// Unsolicited answers.
     pub(super) unsolicited: AtomicU64,
     /// Why the gateway has given the server up.
     lost: OnceLock<String>,

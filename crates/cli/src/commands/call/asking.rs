@@ -70,7 +70,7 @@ pub fn forgotten(held: &Held) -> Failure {
 /// How many questions one call may lead to: its own, and those of the tool behind it.
 const MOST_QUESTIONS: usize = 6;
 
-/// Has a held call answered by whoever makes it, if they may; else it stays held. What the tool behind it asks is
+/// Answers a held call as its caller, if the caller may; otherwise it stays held. What the tool behind it asks is
 /// another question, which is answered in the same way.
 pub async fn settle(reach: &Reach, mut held: Held, consent: Consent<'_>) -> Result<Came, Failure> {
     for _ in 0..MOST_QUESTIONS {

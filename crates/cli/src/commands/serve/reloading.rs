@@ -94,7 +94,7 @@ impl InForce {
     fn refusal(&self, loaded: &Loaded, cause: &ReloadCause) -> Option<Problem> {
         let twice = loaded.findings.iter().find(|finding| finding.code == "config.duplicate-name");
         if let Some(finding) = twice {
-            // Which of the two is meant nobody knows; at a start the others run, here all go on as they did.
+            // It is unknown which of the two is meant; at a start the others run, on reload nothing changes.
             return Some(finding.problem());
         }
         self.missing_trust(loaded)
@@ -124,7 +124,7 @@ impl InForce {
     }
 
     /// In `local` mode every caller is the gateway's owner. Clients and tokens of a running gateway rely on another
-    /// mode, so only a start can choose it, whoever asks for the reload.
+    /// mode, so only a start can choose it, for every cause of a reload.
     fn loosened_auth(&self, settings: &Settings) -> Option<Problem> {
         let loosens = self.settings.auth.mode != AuthMode::Local && settings.auth.mode == AuthMode::Local;
         let sentence = "the files no longer set an `auth.mode` other than `local`, in which every caller is the \
@@ -227,7 +227,7 @@ async fn apply(
     let outward = Outward::of(settings)?;
     let engine = &door.engine;
     let plans = match (loaded.is_empty_of_servers(), in_force.servers) {
-        // Bundled servers are for those who have none; nobody gets them for having taken theirs away.
+        // Bundled servers are for a configuration without servers; removing all servers does not start them.
         (true, Origin::Configured) => Vec::new(),
         _ => gateway::plans(&loaded, &gateway::vaults(settings, engine.store())),
     };

@@ -149,7 +149,7 @@ pub fn judge(draft: Draft, policies: &[Box<dyn Policy>]) -> Result<Judgement, Ca
         }
         match &verdict {
             Verdict::Ask { answerer, .. } => decider = decider.max(*answerer),
-            // Whoever approved the step has read what it serves; what its tool asks is another question.
+            // The person who approved the step has read what it serves; its tool asks a separate question.
             Verdict::Queue { .. } if draft.situation.planned == Planned::Yes => return,
             _ => {}
         }

@@ -171,7 +171,7 @@ impl Rule {
     /// under another. A rule that lets something run is about that name alone, and one that hides a provider
     /// takes that provider away, not the tool.
     fn is_about_provider(&self, tool: &Tool) -> bool {
-        // A tool that is asked about is asked about whoever calls it, so what serves it asks itself.
+        // The question belongs to the tool and not to its caller, so the serving tool asks it itself.
         let asks = matches!(self.effect, RuleEffect::Ask | RuleEffect::AskApprover);
         if self.effect == RuleEffect::Allow || asks || self.hides() {
             return false;
@@ -215,7 +215,7 @@ impl Rule {
     fn fits_arguments(&self, arguments: &RawJson) -> bool {
         self.arguments.iter().all(|(pointer, regex)| {
             let Some(value) = at_pointer(arguments, pointer) else { return false };
-            // What cannot be looked at may hold what the rule is about; it earns nobody an allowance.
+            // Arguments that cannot be inspected may hold what the rule is about; they never match an `allow` rule.
             match (readings(&value, MAX_LOOKED_AT), self.effect) {
                 // An allowance must hold however the server reads the value; for the rest one way is enough.
                 (Some(texts), RuleEffect::Allow) => texts.iter().all(|text| regex.is_match(text)),

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use toolbooth_upstream::oauth::{Http, Reach};
 
-/// Keys older than this are fetched anew, while they go on being used.
+/// Keys older than this are fetched again, while they stay in use.
 const FRESH: Duration = Duration::from_secs(600);
 /// Before keys older than this are used, the issuer is asked, if it answered lately at all.
 const OLD: Duration = Duration::from_secs(3600);
@@ -322,7 +322,7 @@ impl Issuer {
         failed.is_some_and(|failed| failed.elapsed() < SILENCE)
     }
 
-    /// Fetches the keys anew, beside whoever asks: one fetch at a time, and not too often.
+    /// Fetches the keys again in the background: one fetch at a time, rate-limited.
     fn refresh(self: &Arc<Self>) -> Refreshing {
         if self.fetching.swap(true, Ordering::AcqRel) {
             return Refreshing::UnderWay;
@@ -333,7 +333,7 @@ impl Issuer {
         }
         let issuer = self.clone();
         tokio::spawn(async move {
-            // Also when the fetch panics, nobody waits for it any longer.
+            // Waiters are released even if the fetch panics.
             let _end = FetchEnd(&issuer);
             let fetched = tokio::time::timeout(FETCH_PATIENCE, issuer.fetch()).await;
             match fetched.unwrap_or_else(|_| Err("the issuer did not answer in time".into())) {

@@ -90,7 +90,7 @@ fn put(out: &mut Vec<u8>, part: Option<&[u8]>) {
     out.extend_from_slice(part);
 }
 
-/// Finds a record that was cut off; nobody who can write here needs to forge one.
+/// Detects a torn record; it is not a protection against forgery.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut sum = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes.len() as u64;
     let mut mix = |word: u64| sum = (sum ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29);

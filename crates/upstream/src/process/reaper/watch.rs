@@ -59,7 +59,7 @@ pub(super) fn watch(arguments: Arguments) -> io::Result<ExitCode> {
 }
 
 /// Takes back what the gateway's own parent may have said about signals: what is ignored stays so through `exec`, and a
-/// server that ignores what nobody told it to ignore cannot be asked to leave. An ignored SIGCHLD would also take away
+/// server that inherited ignored signals cannot be stopped with them. An ignored SIGCHLD would also take away
 /// this process's news of its children.
 #[allow(unsafe_code)]
 fn default_signals() {
