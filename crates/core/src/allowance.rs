@@ -90,7 +90,7 @@ impl Fault for OverAllowance {
             Self::Runtime { .. } => "limits.runtime_seconds",
             Self::Cost { .. } => "limits.cost",
         };
-        Some(format!("it begins anew at midnight UTC; `{setting}` sets the limit"))
+        Some(format!("it is reset at midnight UTC; `{setting}` sets the limit"))
     }
 }
 

@@ -77,9 +77,7 @@ impl Fault for SamplingFault {
         match self {
             Self::BadQuestion(_) | Self::NotText(_) => None,
             Self::TooOften(_) => Some("`llm.requests_per_call` sets the limit".into()),
-            Self::OverBudget(_) => {
-                Some("it begins anew at midnight UTC; `llm.tokens_per_day` sets it".into())
-            }
+            Self::OverBudget(_) => Some("it is reset at midnight UTC; `llm.tokens_per_day` sets it".into()),
         }
     }
 }

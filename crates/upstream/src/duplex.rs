@@ -112,7 +112,7 @@ pub(crate) fn note_unsolicited(server: &str, on_connection: &AtomicU64) {
     if on_connection.fetch_add(1, Ordering::Relaxed) == 0 {
         tracing::warn!(
             server.name = server,
-            "server `{server}` sent an answer that nobody waits for; further ones are only counted"
+            "server `{server}` sent an unsolicited answer; further ones are only counted"
         );
     }
 }

@@ -90,7 +90,7 @@ fn servers(page: &mut Page, engine: &Engine) {
     }
     page.counter(
         "toolbooth_unsolicited_answers_total",
-        "Answers of servers that nobody waited for.",
+        "Unsolicited answers of servers.",
         toolbooth_upstream::duplex::unsolicited_answers() as f64,
     );
     page.gauge("toolbooth_catalog_revision", "How often the catalog has changed.", catalog.revision as f64);

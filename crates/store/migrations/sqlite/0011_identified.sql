@@ -1,6 +1,6 @@
 -- Held calls know what their caller was identified by, and questions that are answered in person. A check on a column
--- cannot be changed in place, so the table is written anew.
-CREATE TABLE held_anew (
+-- cannot be changed in place, so the table is rebuilt.
+CREATE TABLE held_new (
     seq              INTEGER NOT NULL PRIMARY KEY,
     id               TEXT    NOT NULL UNIQUE,
     kind             TEXT    NOT NULL CHECK (kind IN ('approval', 'plan')),
@@ -38,7 +38,7 @@ CREATE TABLE held_anew (
     CHECK ((plan IS NULL) = (step IS NULL))
 ) STRICT;
 
-INSERT INTO held_anew (seq, id, kind, user_name, persona, session, client, server, tool, exposed, digest, arguments_sha256, answerer,
+INSERT INTO held_new (seq, id, kind, user_name, persona, session, client, server, tool, exposed, digest, arguments_sha256, answerer,
     created_ms, expires_ms, state, decided_by, decided_ms, remember, claimed_ms, outcome, ended_ms, error_code, plan, step,
     question, decision_note, arguments, edited, result)
 SELECT seq, id, kind, user_name, persona, session, client, server, tool, exposed, digest, arguments_sha256, answerer,
@@ -46,7 +46,7 @@ SELECT seq, id, kind, user_name, persona, session, client, server, tool, exposed
     question, decision_note, arguments, edited, result FROM held;
 
 DROP TABLE held;
-ALTER TABLE held_anew RENAME TO held;
+ALTER TABLE held_new RENAME TO held;
 
 
 CREATE INDEX held_open ON held (user_name) WHERE state IN ('pending', 'approved');
