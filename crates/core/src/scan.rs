@@ -22,6 +22,11 @@ const fn controls(word: u64) -> u64 {
     word.wrapping_sub(ONES * 0x20) & !word & HIGH
 }
 
+/// Marks each byte that is not itself in a string, in the same way.
+const fn specials(word: u64) -> u64 {
+    controls(word) | equals(word, b'"') | equals(word, b'\\')
+}
+
 /// Where the first byte stands that is marked. A space never is.
 #[inline]
 fn first(bytes: &[u8], marks: impl Fn(u64) -> u64) -> Option<usize> {
@@ -60,17 +65,15 @@ pub fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
 /// Where the first byte stands that is not itself in a string: a quote, a backslash or a control character.
 #[inline]
 pub fn special(bytes: &[u8]) -> Option<usize> {
-    let marks = |word| controls(word) | equals(word, b'"') | equals(word, b'\\');
     let (short, long) = bytes.split_at(bytes.len().min(SHORT));
-    first(short, marks).or_else(|| special_in_long(long).map(|at| SHORT + at))
+    first(short, specials).or_else(|| special_in_long(long).map(|at| SHORT + at))
 }
 
 /// The same for long texts: many bytes at once as long as there is nothing in them.
 fn special_in_long(bytes: &[u8]) -> Option<usize> {
     let blocks = bytes.chunks(BLOCK).take_while(|block| !has_special(block)).count();
     let from = (blocks * BLOCK).min(bytes.len());
-    let is_special = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
-    bytes[from..].iter().position(is_special).map(|at| from + at)
+    first(&bytes[from..], specials).map(|at| from + at)
 }
 
 /// How many bytes of a long text are looked at in one step.

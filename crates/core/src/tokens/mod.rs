@@ -4,6 +4,7 @@
 //! text is cut into pieces changes nothing. Readers that decide something for security (is this key there twice, does
 //! this result need shaping) are built on it: `strict` here, `outline` and `long` in the wire crate.
 
+mod block;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ mod utf8;
 pub use strict::{StrictError, check_strictly, parse_strictly};
 
 use crate::scan::special;
+use block::{BLOCK, skip_blocks};
 use std::ops::{ControlFlow, Range};
 use utf8::Utf8;
 
@@ -387,8 +389,16 @@ impl Tokenizer {
         mut part: TextPart,
         each: &mut impl FnMut(Token<'_>) -> ControlFlow<()>,
     ) -> Result<usize, TokenError> {
+        // Short strings are read without blocks; so is the rest of a block that is not ordinary.
+        let mut no_blocks_before = (self.start + BLOCK).saturating_sub(self.base);
         loop {
             if part == TextPart::Plain {
+                if at >= no_blocks_before {
+                    let skipped = skip_blocks(&piece[at..]);
+                    self.escaped |= memchr::memchr(b'\\', &piece[at..at + skipped]).is_some();
+                    at += skipped;
+                    no_blocks_before = at + BLOCK;
+                }
                 at += special(&piece[at..]).unwrap_or(piece.len() - at);
             }
             let Some(byte) = piece.get(at) else { break };
