@@ -6,9 +6,11 @@
 //! head. Against that, keep the head's hash, which every report gives, somewhere else.
 
 mod chain;
+mod fields;
 mod kind;
 
 pub use chain::{AuditReport, BadRow, ChainHead, Flaw, Verifier};
+pub use fields::FieldValue;
 pub use kind::AuditKind;
 
 use crate::json::RawJson;
@@ -82,26 +84,36 @@ impl AuditEntry {
 
     /// Makes the entry storable: nothing that happened may go unrecorded because a client has a long name.
     pub fn fit(&mut self) {
-        for text in [&mut self.kind, &mut self.user, &mut self.outcome] {
+        // Without `..`, so that a new text cannot stay without a limit.
+        let Self {
+            at_ms: _,
+            kind,
+            call_id: _,
+            user,
+            by,
+            persona,
+            client,
+            server,
+            tool,
+            outcome,
+            code,
+            duration_ms,
+            arguments_preview,
+            arguments_sha256: _,
+            detail,
+        } = self;
+        for text in [kind, user, outcome] {
             fit(text, MAX_AUDIT_TEXT_BYTES);
         }
-        let texts = [
-            &mut self.by,
-            &mut self.persona,
-            &mut self.client,
-            &mut self.server,
-            &mut self.tool,
-            &mut self.code,
-        ];
-        for text in texts.into_iter().flatten() {
+        for text in [by, persona, client, server, tool, code].into_iter().flatten() {
             fit(text, MAX_AUDIT_TEXT_BYTES);
         }
-        if let Some(preview) = &mut self.arguments_preview {
+        if let Some(preview) = arguments_preview {
             fit(preview, MAX_PREVIEW_BYTES);
         }
         // Databases count in signed numbers.
-        self.duration_ms = self.duration_ms.map(|duration_ms| duration_ms.min(i64::MAX as u64));
-        if let Some(detail) = &mut self.detail {
+        *duration_ms = duration_ms.map(|duration_ms| duration_ms.min(i64::MAX as u64));
+        if let Some(detail) = detail {
             // Read anew, so that it is spelled as it will be when it comes back.
             let read = RawJson::parse(detail.bytes().clone()).ok();
             let fitting = read.filter(|detail| detail.as_bytes().len() <= MAX_DETAIL_BYTES);

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use toolbooth_core::audit::{AuditEntry, AuditRow};
+use toolbooth_core::audit::AuditRow;
 use toolbooth_core::catalog::Lookup;
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::{AuditFilter, MAX_AUDIT_PAGE};
@@ -37,6 +37,7 @@ pub struct AuditQuery {
 }
 
 /// A row as REST shows it.
+// The order is that of the published schema; a test compares the names with `AuditEntry::fields`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RowView {
     seq: u64,
@@ -82,40 +83,23 @@ pub struct RowView {
 
 fn view(row: AuditRow) -> RowView {
     let AuditRow { seq, position: _, hash, entry } = row;
-    let AuditEntry {
-        at_ms,
-        kind,
-        call_id,
-        user,
-        by,
-        persona,
-        client,
-        server,
-        tool,
-        outcome,
-        code,
-        duration_ms,
-        arguments_preview,
-        arguments_sha256,
-        detail,
-    } = entry;
     RowView {
         seq,
-        at_ms,
-        kind,
-        user,
-        outcome,
-        by,
-        server,
-        tool,
-        call_id: call_id.map(|id| id.to_string()),
-        persona,
-        client,
-        code,
-        duration_ms,
-        arguments_preview,
-        arguments_sha256: arguments_sha256.map(|hash| hex(&hash)),
-        detail,
+        at_ms: entry.at_ms,
+        kind: entry.kind,
+        user: entry.user,
+        outcome: entry.outcome,
+        by: entry.by,
+        server: entry.server,
+        tool: entry.tool,
+        call_id: entry.call_id.map(|id| id.to_string()),
+        persona: entry.persona,
+        client: entry.client,
+        code: entry.code,
+        duration_ms: entry.duration_ms,
+        arguments_preview: entry.arguments_preview,
+        arguments_sha256: entry.arguments_sha256.map(|hash| hex(&hash)),
+        detail: entry.detail,
         hash: hex(&hash),
     }
 }
@@ -207,4 +191,45 @@ pub async fn verify(
         first_bad,
         head: HeadRow { seq: report.head.seq, hash: hex(&report.head.hash) },
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+    use toolbooth_core::audit::AuditEntry;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_row_shows_every_field_of_its_entry() {
+        let some = |text: &str| Some(Arc::from(text));
+        // Without `..`: a field that is absent here would not be looked for.
+        let entry = AuditEntry {
+            at_ms: 1,
+            kind: "call".into(),
+            call_id: Some(Uuid::from_u128(7)),
+            user: "ann".into(),
+            by: some("cy"),
+            persona: some("dev"),
+            client: some("client"),
+            server: some("mail"),
+            tool: some("send"),
+            outcome: "done".into(),
+            code: some("call.timeout"),
+            duration_ms: Some(5),
+            arguments_preview: some("{}"),
+            arguments_sha256: Some([3; 32]),
+            detail: Some(RawJson::empty_object()),
+        };
+        let mut expected = BTreeSet::from(["seq", "hash"]);
+        entry.fields(|name, _| {
+            expected.insert(name);
+        });
+        let row = AuditRow { seq: 9, position: 189, hash: [1; 32], entry };
+        let shown = serde_json::to_value(view(row)).expect("JSON");
+        let Value::Object(members) = &shown else { panic!("not an object: {shown}") };
+        let found: BTreeSet<&str> = members.keys().map(String::as_str).collect();
+        assert_eq!(found, expected);
+    }
 }

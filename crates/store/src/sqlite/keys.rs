@@ -3,12 +3,16 @@
 //! The database holds what the keys seal, so a copy of it alone opens nothing. In place of each key the
 //! database has its fingerprint: a key file that is missing or another one is noticed when the store is opened, and
 //! no new key is ever made where an old one was in use.
+//!
+//! A key is made in three steps, and is not handed out before the last one: the file is written under another name and
+//! synced, it is renamed, and the fingerprint is committed. After a crash between two of them the next start goes on
+//! from there: a draft is removed, and a key without a fingerprint gets it before it is used.
 
 use crate::{StoreError, limits, sql};
 use nix::fcntl::OFlag;
 use sha2::{Digest, Sha256};
 use sqlx::{Connection, Executor, Row, SqliteConnection};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -27,6 +31,8 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(super) struct KeyFile {
     path: PathBuf,
     keys: BTreeMap<String, Vec<u8>>,
+    /// The keys whose fingerprint is in the database.
+    marked: BTreeSet<String>,
 }
 
 /// What is wrong with a key file.
@@ -69,12 +75,16 @@ impl KeyFile {
                 Some(key) if fingerprint_of(key) != fingerprint => {
                     return Err(file.trouble(KeyTrouble::Other));
                 }
-                Some(_) => {}
+                Some(_) => {
+                    file.marked.insert(name);
+                }
             }
         }
         if !moving.is_empty() {
             file.take_over(moving, connection, fault).await?;
         }
+        // A process that was killed left it. No key was ever used that is only there.
+        let _ = fs::remove_file(file.draft());
         Ok(file)
     }
 
@@ -105,6 +115,7 @@ impl KeyFile {
             Ok(())
         };
         moved.await.map_err(|error: sqlx::Error| fault(&error))?;
+        self.marked.extend(moving.into_keys());
         tracing::info!(keys.path = %self.path.display(), "the keys were moved out of the database");
         Ok(())
     }
@@ -112,6 +123,16 @@ impl KeyFile {
     /// The key of that name.
     pub(super) fn get(&self, name: &str) -> Option<&Vec<u8>> {
         self.keys.get(name)
+    }
+
+    /// Whether the database has the fingerprint of this key. Without it, nobody would notice that the key is gone.
+    pub(super) fn is_marked(&self, name: &str) -> bool {
+        self.marked.contains(name)
+    }
+
+    /// Notes that the database has the fingerprint of this key.
+    pub(super) fn set_marked(&mut self, name: &str) {
+        self.marked.insert(name.to_owned());
     }
 
     /// Adds a key; it is on disk when this returns.
@@ -127,7 +148,7 @@ impl KeyFile {
         options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits());
         let opened = match options.open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Self { path, keys: BTreeMap::new() });
+                return Ok(Self { path, keys: BTreeMap::new(), marked: BTreeSet::new() });
             }
             opened => opened,
         };
@@ -141,7 +162,7 @@ impl KeyFile {
             file.take(MAX_BYTES).read_to_string(&mut text)?;
             Ok(is_ours)
         });
-        let nothing = Self { path, keys: BTreeMap::new() };
+        let nothing = Self { path, keys: BTreeMap::new(), marked: BTreeSet::new() };
         match read {
             Ok(true) => {}
             Ok(false) => return Err(nothing.trouble(KeyTrouble::Open)),
@@ -157,7 +178,7 @@ impl KeyFile {
         for (name, key) in &keys {
             text.push_str(&format!("{} {}\n", hex(name.as_bytes()), hex(key)));
         }
-        let draft = self.path.with_extension("keys.new");
+        let draft = self.draft();
         let write = || -> io::Result<()> {
             let _ = fs::remove_file(&draft);
             let mut options = OpenOptions::new();
@@ -176,6 +197,11 @@ impl KeyFile {
         write().map_err(|error| StoreError::Open { path: self.path.clone(), reason: error.kind() })?;
         self.keys = keys;
         Ok(())
+    }
+
+    /// Where the file is written before it takes its place.
+    fn draft(&self) -> PathBuf {
+        self.path.with_extension("keys.new")
     }
 
     fn trouble(&self, trouble: KeyTrouble) -> StoreError {

@@ -191,21 +191,22 @@ impl Store for SqliteStore {
     ) -> Result<Vec<u8>, StoreError> {
         limits::check_secret_name(name)?;
         let mut keys = self.keys.lock().await;
-        if let Some(key) = keys.get(name) {
-            if self.is_closed() {
-                return Err(StoreError::Closed);
-            }
-            return Ok(key.clone());
-        }
-        let key = create();
-        limits::check_secret(&key)?;
         if self.is_closed() {
             return Err(StoreError::Closed);
         }
+        let key = match keys.get(name) {
+            Some(key) if keys.is_marked(name) => return Ok(key.clone()),
+            // A crash or a failed commit came between the key and its fingerprint.
+            Some(key) => key.clone(),
+            None => {
+                let key = create();
+                keys.add(name, key.clone())?;
+                key
+            }
+        };
         // The fingerprint last: an unused key does no harm, a fingerprint without its key would.
-        keys.add(name, key.clone())?;
-        let marker = marker_of(&key);
-        self.writer.write(Change::Secret { name: name.to_owned(), marker }).await?;
+        self.writer.write(Change::Secret { name: name.to_owned(), marker: marker_of(&key) }).await?;
+        keys.set_marked(name);
         Ok(key)
     }
 

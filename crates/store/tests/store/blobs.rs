@@ -126,7 +126,7 @@ async fn links_in_the_folder_are_not_followed() {
 
 // audit: blobs 0666 under umask 0.
 #[tokio::test]
-async fn blobs_are_for_their_owner_alone_whatever_the_umask() {
+async fn blobs_are_readable_by_their_owner_only_under_any_umask() {
     use std::os::unix::fs::PermissionsExt;
     let home = tempfile::tempdir().expect("a folder");
     let blobs = Blobs::in_folder(home.path().join("blobs"));

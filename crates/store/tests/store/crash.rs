@@ -180,11 +180,21 @@ async fn kill_9_loses_no_audit_row_that_nobody_waited_for() {
 /// The files of a store as a kill leaves them: copied while it runs.
 fn as_killed(folder: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a folder");
-    for entry in std::fs::read_dir(folder).expect("a folder") {
-        let entry = entry.expect("a file");
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).expect("copied");
-    }
+    copy_files(folder, copy.path());
     copy
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("a file");
+        let copy = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            std::fs::create_dir(&copy).expect("a folder");
+            copy_files(&entry.path(), &copy);
+        } else {
+            std::fs::copy(entry.path(), &copy).expect("copied");
+        }
+    }
 }
 
 // audit: one damaged record of the spool discards everything after it without a report.
@@ -198,7 +208,7 @@ async fn a_damaged_record_of_the_spool_is_in_the_audit_and_hides_no_other() {
     }
     let killed = as_killed(folder.path());
     store.close().await;
-    let spool = killed.path().join("toolbooth.db-spool-0");
+    let spool = killed.path().join("toolbooth.db-spool/0");
     let mut bytes = std::fs::read(&spool).expect("the spool");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -211,7 +221,7 @@ async fn a_damaged_record_of_the_spool_is_in_the_audit_and_hides_no_other() {
         assert_eq!(found, [intents[0].clone(), intents[2].clone()]);
         let rows = store.audit_rows(AuditFilter::default()).await.expect("read");
         let codes: Vec<_> = rows.iter().map(|row| row.entry.code.as_deref()).collect();
-        assert_eq!(codes, [Some("store.spool-damaged")], "told once");
+        assert_eq!(codes, [Some("store.spool-damaged")], "reported once");
         assert_eq!(store.verify_audit().await.expect("checked").first_bad, None);
         store.close().await;
     }

@@ -73,13 +73,16 @@ async fn files_are_for_their_owner_alone() {
     let store = opened(&path).await;
     store.write_intent(intent(1)).await.expect("written");
     store.get_or_create_secret("seal", &|| vec![9; 32]).await.expect("a secret");
-    for made in ["data", "data/toolbooth"] {
-        assert_eq!(mode(&folder.path().join(made)), 0o700, "{made}");
-    }
     let mut found = 0;
-    for made in std::fs::read_dir(folder.path().join("data/toolbooth")).expect("a folder").flatten() {
-        assert_eq!(mode(&made.path()), 0o600, "{}", made.path().display());
-        found += 1;
+    for made in ["data", "data/toolbooth", "data/toolbooth/toolbooth.db-spool"] {
+        let made = folder.path().join(made);
+        assert_eq!(mode(&made), 0o700, "{}", made.display());
+        for entry in std::fs::read_dir(&made).expect("a folder").flatten() {
+            if !entry.path().is_dir() {
+                assert_eq!(mode(&entry.path()), 0o600, "{}", entry.path().display());
+                found += 1;
+            }
+        }
     }
     assert_eq!(found, 7, "database, log, index, lock, keys and two files of the spool");
     store.close().await;

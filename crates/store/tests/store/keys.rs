@@ -2,7 +2,7 @@
 
 use crate::sample::url;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use toolbooth_core::fault::Fault;
@@ -107,4 +107,87 @@ async fn no_new_key_is_made_where_an_old_one_was_in_use() {
         assert_eq!(refused.code(), code, "{name}: {refused}");
         assert_eq!(std::fs::read(&keys).ok(), before, "{name}: nothing was written over it");
     }
+}
+
+/// How many fingerprints the database has.
+async fn fingerprints(path: &Path) -> i64 {
+    let mut plain = raw(path).await;
+    let query = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM secrets");
+    let count = query.fetch_one(&mut plain).await.expect("a count");
+    plain.close().await.expect("closed");
+    count
+}
+
+async fn run(path: &Path, statement: &'static str) {
+    let mut plain = raw(path).await;
+    plain.execute(statement).await.expect("done");
+    plain.close().await.expect("closed");
+}
+
+// audit: a crash between a key and its fingerprint leaves a key that may vanish unnoticed.
+#[tokio::test]
+async fn a_key_whose_fingerprint_was_not_committed_gets_it_before_it_is_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, keys) = used(folder.path()).await;
+    // As after a crash between the two.
+    run(&path, "DELETE FROM secrets").await;
+    let store = open(&url(&path)).await.expect("opened");
+    assert_eq!(store.get_or_create_secret("seal", &|| panic!("it is there")).await, Ok(KEY.to_vec()));
+    store.close().await;
+    assert_eq!(fingerprints(&path).await, 1);
+    std::fs::remove_file(&keys).expect("removed");
+    assert_eq!(open(&url(&path)).await.err().expect("refused").code(), "store.keys-missing");
+}
+
+#[tokio::test]
+async fn a_key_is_not_handed_out_while_its_fingerprint_cannot_be_committed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("toolbooth.db");
+    let store = open(&url(&path)).await.expect("opened");
+    run(&path, "ALTER TABLE secrets RENAME TO elsewhere").await;
+    for _ in 0..2 {
+        let refused = store.get_or_create_secret("seal", &|| KEY.to_vec()).await.expect_err("refused");
+        assert_eq!(refused.code(), "store.failed");
+    }
+    run(&path, "ALTER TABLE elsewhere RENAME TO secrets").await;
+    // The key that was made first is the one that is used.
+    assert_eq!(store.get_or_create_secret("seal", &|| panic!("it is there")).await, Ok(KEY.to_vec()));
+    store.close().await;
+    assert_eq!(fingerprints(&path).await, 1);
+}
+
+#[tokio::test]
+async fn a_draft_of_the_key_file_that_a_crash_left_is_not_read_and_goes() {
+    for content in ["", "toolbooth keys 1\n7365", "toolbooth keys 1\n7365616c 00ff\n"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("toolbooth.db");
+        let draft = folder.path().join("toolbooth.db.keys.new");
+        std::fs::write(&draft, content).expect("written");
+        let store = open(&url(&path)).await.expect("opened");
+        assert!(!draft.exists(), "{content:?}");
+        assert_eq!(store.get_or_create_secret("seal", &|| KEY.to_vec()).await, Ok(KEY.to_vec()));
+        store.close().await;
+
+        // With keys in use it is the same.
+        std::fs::write(&draft, content).expect("written");
+        let store = open(&url(&path)).await.expect("opened again");
+        assert!(!draft.exists(), "{content:?}");
+        assert_eq!(store.get_or_create_secret("seal", &|| panic!("it is there")).await, Ok(KEY.to_vec()));
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn keys_that_a_crash_left_in_the_file_and_in_the_database_leave_the_database() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, _) = used(folder.path()).await;
+    let mut plain = raw(&path).await;
+    let update = sqlx::query("UPDATE secrets SET value = $1").bind(KEY.to_vec());
+    update.execute(&mut plain).await.expect("put back");
+    plain.close().await.expect("closed");
+    let store = open(&url(&path)).await.expect("opened");
+    assert_eq!(store.get_or_create_secret("seal", &|| panic!("it is there")).await, Ok(KEY.to_vec()));
+    store.close().await;
+    assert_eq!(anywhere_in(folder.path(), &KEY), Vec::<PathBuf>::new());
+    assert_eq!(fingerprints(&path).await, 1);
 }

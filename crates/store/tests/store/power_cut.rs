@@ -13,16 +13,19 @@ const ROUNDS: usize = 24;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
+/// All files in a folder and in the folder of the spool, by their paths within it.
 fn copy_of(folder: &Path) -> Files {
     let mut files = Files::new();
-    for entry in std::fs::read_dir(folder).expect("a folder") {
-        let entry = entry.expect("an entry");
-        let name = entry.file_name().into_string().expect("a name");
-        // The shared memory of the database is recreated after a cut, and a lock ends with its process.
-        if name.ends_with("-shm") || name.ends_with(".lock") || !entry.path().is_file() {
-            continue;
+    for within in ["", "toolbooth.db-spool/"] {
+        for entry in std::fs::read_dir(folder.join(within)).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let name = entry.file_name().into_string().expect("a name");
+            // The shared memory of the database is recreated after a cut, and a lock ends with its process.
+            if name.ends_with("-shm") || name.ends_with(".lock") || !entry.path().is_file() {
+                continue;
+            }
+            files.insert(format!("{within}{name}"), std::fs::read(entry.path()).expect("content"));
         }
-        files.insert(name, std::fs::read(entry.path()).expect("content"));
     }
     files
 }
@@ -63,6 +66,7 @@ async fn writes_that_a_power_cut_tears_lose_nothing_that_was_acknowledged() {
         let files = cut(&synced, &copy_of(folder.path()), round);
 
         let after = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(after.path().join("toolbooth.db-spool")).expect("a folder");
         for (name, content) in &files {
             std::fs::write(after.path().join(name), content).expect("written");
         }

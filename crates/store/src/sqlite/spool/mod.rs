@@ -18,9 +18,9 @@ use nix::fcntl::OFlag;
 use record::{decode_all, encode};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use toolbooth_core::audit::{AuditEntry, AuditKind};
@@ -53,6 +53,9 @@ struct State {
     waiting: VecDeque<Numbered>,
     /// Calls that have begun and not ended, and the segment that says so.
     open: HashMap<Uuid, (usize, Box<Intent>)>,
+    /// Calls that have ended while no file could be written, and the number of the note that says so; 0 if there is
+    /// none. Their ends are written once the database has the note.
+    unended: Vec<(u64, Uuid)>,
     scratch: Vec<u8>,
 }
 
@@ -61,7 +64,7 @@ struct Segment {
     file: File,
     size: u64,
     last_note: u64,
-    /// It ends in the middle of a record, which could not be cut off: nothing behind that would be read.
+    /// It ends in the middle of a record, which could not be cut off yet.
     broken: bool,
 }
 
@@ -77,7 +80,11 @@ impl Segment {
         Ok(Self { file, size, last_note: 0, broken: false })
     }
 
+    /// Appends all of the bytes or none of them.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.broken {
+            self.cut();
+        }
         if self.broken || self.size + bytes.len() as u64 > MAX_BYTES {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -89,8 +96,13 @@ impl Segment {
             Ok(_) => io::ErrorKind::StorageFull.into(),
             Err(error) => error,
         };
-        self.broken = self.file.set_len(self.size).is_err();
+        self.cut();
         Err(fault)
+    }
+
+    /// Cuts off the part of a record that was written before the disk was full.
+    fn cut(&mut self) {
+        self.broken = self.file.set_len(self.size).is_err();
     }
 
     fn clear(&mut self) -> io::Result<()> {
@@ -116,7 +128,11 @@ pub(super) struct Leftover {
 impl Spool {
     /// Opens the spool beside a database, and reads what is in it.
     pub(super) fn open(database: &Path) -> io::Result<(Self, Leftover)> {
-        let paths = [beside(database, "spool-0"), beside(database, "spool-1")];
+        // A folder of its own: the folder of the database may also hold the configuration, which is watched for
+        // changes, and each record would wake the watcher.
+        let folder = folder_of(database);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let paths = ["0", "1"].map(|name| folder.join(name));
         let segments = [Segment::open(&paths[0])?, Segment::open(&paths[1])?];
         let mut leftover = Leftover::default();
         let mut records = Vec::new();
@@ -157,6 +173,7 @@ impl Spool {
             committed: 0,
             waiting: VecDeque::new(),
             open: HashMap::new(),
+            unended: Vec::new(),
             scratch: Vec::new(),
         };
         Ok((Self(Mutex::new(state)), leftover))
@@ -170,7 +187,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Keeps an audit entry; how many wait for the database now. An entry that cannot be appended waits all the same.
+    /// Keeps an audit entry; how many wait for the database now. An entry that cannot be appended waits all the same,
+    /// and its call counts as open until the database has the entry.
     pub(super) fn note(&self, entry: AuditEntry) -> (usize, io::Result<()>) {
         let mut state = self.state();
         let ended = ended_by(&entry).filter(|id| state.open.contains_key(id));
@@ -180,6 +198,8 @@ impl Spool {
             let active = state.active;
             state.segments[active].last_note = number;
             ended.map(|id| state.open.remove(&id));
+        } else {
+            state.unended.extend(ended.map(|id| (number, id)));
         }
         if let Record::Note(entry) = record {
             state.waiting.push_back(Numbered { number, entry: *entry });
@@ -190,6 +210,7 @@ impl Spool {
     /// Notes that a call is about to be sent.
     pub(super) fn begin(&self, intent: Intent) -> io::Result<()> {
         let mut state = self.state();
+        state.write_ends();
         let record = Record::Begun(Box::new(intent));
         state.append(&record).1?;
         let active = state.active;
@@ -205,9 +226,12 @@ impl Spool {
         if !state.open.contains_key(&id) {
             return Ok(());
         }
-        state.append(&Record::Ended(id)).1?;
-        state.open.remove(&id);
-        Ok(())
+        let appended = state.append(&Record::Ended(id)).1;
+        match &appended {
+            Ok(()) => drop(state.open.remove(&id)),
+            Err(_) => state.unended.push((0, id)),
+        }
+        appended
     }
 
     /// Takes the notes that wait.
@@ -219,11 +243,13 @@ impl Spool {
     pub(super) fn committed(&self, number: u64) {
         let mut state = self.state();
         state.committed = state.committed.max(number);
+        state.write_ends();
     }
 
     /// Empties the spool if nothing in it is needed; for the end of a process.
     pub(super) fn close(&self) {
         let mut state = self.state();
+        state.forget_ended();
         let committed = state.committed;
         let idle = state.open.is_empty() && state.waiting.is_empty();
         if idle && state.segments.iter().all(|segment| segment.last_note <= committed) {
@@ -244,6 +270,30 @@ impl State {
         self.scratch.clear();
         encode(number, record, &mut self.scratch);
         (number, self.segments[self.active].append(&self.scratch))
+    }
+
+    /// Writes the ends that could not be written when their calls ended. Otherwise the next start would take these calls
+    /// for interrupted ones, though the database has their rows.
+    fn write_ends(&mut self) {
+        let committed = self.committed;
+        while let Some(place) = self.unended.iter().position(|(number, _)| *number <= committed) {
+            let id = self.unended[place].1;
+            if self.append(&Record::Ended(id)).1.is_err() {
+                return;
+            }
+            self.unended.swap_remove(place);
+            self.open.remove(&id);
+        }
+    }
+
+    /// Forgets calls whose ends are in the database alone.
+    fn forget_ended(&mut self) {
+        for (number, id) in std::mem::take(&mut self.unended) {
+            match number <= self.committed {
+                true => drop(self.open.remove(&id)),
+                false => self.unended.push((number, id)),
+            }
+        }
     }
 
     /// Goes on in the other file once this one is long and the other can be emptied.
@@ -282,10 +332,9 @@ fn ended_by(entry: &AuditEntry) -> Option<Uuid> {
     entry.call_id.filter(|_| &*entry.kind == AuditKind::Call.as_str())
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push("-");
-    name.push(ending);
+fn folder_of(database: &Path) -> PathBuf {
+    let mut name = OsString::from(database);
+    name.push("-spool");
     name.into()
 }
 
@@ -346,7 +395,7 @@ mod tests {
             spool.note(note(number)).1.expect("noted");
         }
         drop(spool);
-        let path = folder.path().join("db-spool-0");
+        let path = folder.path().join("db-spool/0");
         let mut bytes = std::fs::read(&path).expect("the file");
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
@@ -357,16 +406,98 @@ mod tests {
             assert_eq!(left.notes.iter().map(|note| note.number).collect::<Vec<_>>(), [1, 3]);
             assert_eq!((left.last, left.gaps.len()), (3, 1));
             assert_eq!(left.gaps[0].code.as_deref(), Some("store.spool-damaged"));
-            let copies: Vec<PathBuf> = std::fs::read_dir(folder.path())
+            let copies: Vec<PathBuf> = std::fs::read_dir(folder.path().join("db-spool"))
                 .expect("a folder")
                 .map(|entry| entry.expect("a file").path())
-                .filter(|path| path.to_string_lossy().contains("db-spool-0.damaged-"))
+                .filter(|path| path.to_string_lossy().contains("db-spool/0.damaged-"))
                 .collect();
             assert_eq!(copies.len(), 1, "attempt {attempt}");
             assert_eq!(std::fs::read(&copies[0]).expect("the copy"), bytes);
             let mode = copies[0].metadata().expect("the copy").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
+    }
+
+    /// Lets no file of the spool be written, as on a full disk; the files.
+    fn fill_up(spool: &Spool) -> [File; 2] {
+        spool.state().segments.each_mut().map(|segment| {
+            let full = OpenOptions::new().write(true).open("/dev/full").expect("a device without room");
+            std::mem::replace(&mut segment.file, full)
+        })
+    }
+
+    fn make_room(spool: &Spool, files: [File; 2]) {
+        for (segment, file) in spool.state().segments.iter_mut().zip(files) {
+            segment.file = file;
+        }
+    }
+
+    // audit: a full disk.
+    #[test]
+    fn a_call_that_ended_on_a_full_disk_is_not_open_once_the_database_has_its_row() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("db");
+        let (spool, _) = Spool::open(&place).expect("opened");
+        for number in 1..=3 {
+            spool.begin(intent(number)).expect("begun");
+        }
+        let files = fill_up(&spool);
+        let full = |result: io::Result<()>| {
+            assert_eq!(result.expect_err("no room").kind(), io::ErrorKind::StorageFull);
+        };
+        full(spool.note(note(1)).1);
+        full(spool.end(Uuid::from_u128(2)));
+        full(spool.begin(intent(4)));
+        make_room(&spool, files);
+        // The row of the first call waits for the database, so its end is not written yet; that of the second is.
+        spool.begin(intent(5)).expect("begun");
+        let open = |left: &Leftover| {
+            let mut open: Vec<u128> = left.open.iter().map(|intent| intent.call_id.as_u128()).collect();
+            open.sort_unstable();
+            open
+        };
+        let (_, left) = Spool::open(&place).expect("opened again");
+        assert_eq!(open(&left), [1, 3, 5]);
+        let last = spool.take().back().expect("it waits").number;
+        spool.committed(last);
+        let (_, left) = Spool::open(&place).expect("opened again");
+        assert_eq!((open(&left), left.gaps.len()), (vec![3, 5], 0));
+    }
+
+    #[test]
+    fn a_spool_is_emptied_at_the_end_though_the_disk_was_full_until_then() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("db");
+        let (spool, _) = Spool::open(&place).expect("opened");
+        spool.begin(intent(1)).expect("begun");
+        let files = fill_up(&spool);
+        spool.note(note(1)).1.expect_err("no room");
+        let last = spool.take().back().expect("it waits").number;
+        spool.committed(last);
+        make_room(&spool, files);
+        spool.close();
+        let (_, left) = Spool::open(&place).expect("opened again");
+        assert_eq!((left.notes.len(), left.open.len(), left.last), (0, 0, 0));
+    }
+
+    #[test]
+    fn half_a_record_is_cut_off_before_the_next_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("db");
+        let (spool, _) = Spool::open(&place).expect("opened");
+        spool.note(note(1)).1.expect("noted");
+        {
+            let mut state = spool.state();
+            // The disk was full in the middle of a record, and the file could not be cut then.
+            (&state.segments[0].file).write_all(&[7; 100]).expect("written");
+            state.segments[0].broken = true;
+            // The other file is needed.
+            state.segments[1].last_note = u64::MAX;
+        }
+        spool.note(note(2)).1.expect("noted");
+        let (_, left) = Spool::open(&place).expect("opened again");
+        assert_eq!(left.notes.iter().map(|note| note.number).collect::<Vec<_>>(), [1, 2]);
+        assert!(left.gaps.is_empty());
     }
 
     #[test]
@@ -383,7 +514,7 @@ mod tests {
                 spool.committed(last);
             }
         }
-        let sizes = ["db-spool-0", "db-spool-1"]
+        let sizes = ["db-spool/0", "db-spool/1"]
             .map(|name| folder.path().join(name).metadata().expect("a file").len());
         assert!(sizes.iter().all(|size| *size < TURN_BYTES + (1 << 18)), "{sizes:?}");
         drop(spool);

@@ -2,7 +2,7 @@
 
 use crate::records::Intent;
 use std::sync::Arc;
-use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::audit::{AuditEntry, FieldValue};
 use toolbooth_core::json::RawJson;
 use uuid::Uuid;
 
@@ -54,34 +54,13 @@ pub(super) fn encode(number: u64, record: &Record, out: &mut Vec<u8>) {
 }
 
 fn encode_entry(entry: &AuditEntry, out: &mut Vec<u8>) {
-    let AuditEntry {
-        at_ms,
-        kind,
-        call_id,
-        user,
-        by,
-        persona,
-        client,
-        server,
-        tool,
-        outcome,
-        code,
-        duration_ms,
-        arguments_preview,
-        arguments_sha256,
-        detail,
-    } = entry;
-    out.extend_from_slice(&at_ms.to_le_bytes());
-    for text in [kind, user, outcome] {
-        put(out, Some(text.as_bytes()));
-    }
-    for text in [by, persona, client, server, tool, code, arguments_preview] {
-        put(out, text.as_ref().map(|text| text.as_bytes()));
-    }
-    put(out, call_id.as_ref().map(|id| id.as_bytes().as_slice()));
-    put(out, duration_ms.map(u64::to_le_bytes).as_ref().map(<[u8; 8]>::as_slice));
-    put(out, arguments_sha256.as_ref().map(<[u8; 32]>::as_slice));
-    put(out, detail.as_ref().map(|detail| detail.as_bytes()));
+    entry.fields(|_, value| match value {
+        FieldValue::Time(at_ms) => out.extend_from_slice(&at_ms.to_le_bytes()),
+        FieldValue::Number(number) => {
+            put(out, number.map(u64::to_le_bytes).as_ref().map(<[u8; 8]>::as_slice));
+        }
+        FieldValue::Bytes(bytes) => put(out, bytes),
+    });
 }
 
 fn put(out: &mut Vec<u8>, part: Option<&[u8]>) {
@@ -216,6 +195,7 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// Reads the fields in the order of [`AuditEntry::fields`].
     fn entry(&mut self) -> Option<AuditEntry> {
         let at_ms = i64::from_le_bytes(self.array()?);
         let [kind, user, outcome] = [self.text()?, self.text()?, self.text()?];
@@ -267,6 +247,7 @@ impl<'a> Parts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sha2::{Digest, Sha256};
 
     fn records() -> Vec<Record> {
         let full = AuditEntry {
@@ -311,6 +292,15 @@ mod tests {
         let read = decode_all(&bytes);
         assert_eq!((read.damaged_bytes, read.torn_bytes), (0, 0));
         assert_eq!(read.records, (5..).zip(records()).collect::<Vec<_>>());
+    }
+
+    /// A new version reads the spool that an earlier one left.
+    #[test]
+    fn the_spelling_of_records_does_not_change() {
+        let bytes = written();
+        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let expected = "58ec13bf1a6bce2678571a4cb7394fdac942ac3422b0c3d61b9d31c15718738b";
+        assert_eq!((bytes.len(), digest.as_str()), (399, expected));
     }
 
     #[test]
