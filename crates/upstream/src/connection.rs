@@ -170,13 +170,14 @@ impl Connection {
         self.touch();
         let outbound = self.outbound(ask, asking);
         if self.secrets.is_empty() && !self.credential.can_ask() {
-            return self.peer.request(outbound, link).await;
+            return self.exchange(outbound, link).await;
         }
-        let link = link.masked_by(&self.secrets);
+        let link = link.masked_by(&self.secrets, &self.credential);
         let method = outbound.method;
-        let mut answer = self.peer.request(outbound, &link).await;
+        let mut answer = self.exchange(outbound, &link).await;
         // Tokens that were obtained may be others by now.
-        for secrets in [&self.secrets, &self.credential.secrets()] {
+        let [tokens, former] = self.credential.secrets();
+        for secrets in [&self.secrets, &tokens, &former] {
             if !secrets.is_empty() {
                 answer = match answer {
                     Ok(answer) => Ok(answer.masked(method, secrets)),
@@ -185,6 +186,19 @@ impl Connection {
             }
         }
         answer
+    }
+
+    /// Sends a request and waits for its answer, or until the server has asked its client too much.
+    async fn exchange(&self, outbound: Outbound, link: &CallLink) -> Result<PeerAnswer, UpstreamError> {
+        if outbound.asking == Asking::No {
+            return self.peer.request(outbound, link).await;
+        }
+        tokio::select! {
+            biased;
+            answer = self.peer.request(outbound, link) => answer,
+            // Dropping the request tells the server that it is over.
+            () = link.asked_too_much() => Err(UpstreamError::AskedTooMuch { server: self.server.clone() }),
+        }
     }
 
     /// Asks, and takes a server's error for ours.

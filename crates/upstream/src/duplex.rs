@@ -8,7 +8,7 @@ use crate::link::{Asked, CallLink};
 use crate::peer::{Asking, Notice, Outbound, Peer, PeerAnswer};
 use crate::process::preview;
 use crate::server_requests::ServerRequests;
-use crate::unreadable::{id_of, is_answer};
+use crate::unreadable::{id_of, is_answer, meant_id, odd_answers};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_wire::codes::METHOD_NOT_FOUND;
-use toolbooth_wire::envelope::{write_error, write_notification, write_result};
+use toolbooth_wire::envelope::{Response, write_error, write_notification, write_result};
 use toolbooth_wire::meta::SUBSCRIPTION_ID;
 use toolbooth_wire::{Era, Id, Message, Notification, Request, Revision, RpcError};
 
@@ -154,33 +154,75 @@ impl DuplexPeer {
     /// Takes one message from the server, and says what it was.
     pub fn receive(self: &Arc<Self>, text: &Bytes) -> Taken {
         match Message::parse(text) {
-            Ok(Message::Response(response)) => {
-                let waiting = response.id.as_ref().and_then(Id::as_number);
-                let pending = match (waiting, &response.outcome) {
-                    (Some(id), _) => self.waiting().calls.remove(&id),
-                    // A server that could not read a request answers without its id.
-                    (None, Err(_)) if response.id.is_none() => self.waiting().take_only_call(),
-                    (None, _) => None,
-                };
-                match pending {
-                    Some(pending) => drop(pending.answer.send(Ok(response.outcome))),
-                    None if waiting.is_some_and(|id| self.waiting().was_given_up(id)) => {}
-                    None => note_unsolicited(&self.server, &self.unsolicited),
-                }
-            }
+            Ok(Message::Response(response)) => self.answered(response, text),
             Ok(Message::Notification(notification)) => self.noticed(notification),
             Ok(Message::Request(request)) => return self.asked(request),
-            Err(unreadable) if is_answer(text, &unreadable) => {
+            Err(unreadable) => {
                 let what = preview(unreadable.error.message.as_bytes(), 200);
                 let error = UpstreamError::BadAnswer { server: self.server.clone(), what };
-                return self.fail_unreadable(id_of(text, &unreadable), error);
-            }
-            Err(_) => {
-                self.stray("a line that is no message");
-                return Taken::No;
+                return match is_answer(text, &unreadable) {
+                    true => self.fail_unreadable(id_of(text, &unreadable), error),
+                    false => self.fail_odd(text, &error),
+                };
             }
         }
         Taken::Yes
+    }
+
+    /// Takes an answer: it goes to the call with its id. If the id is that of a call in another spelling, the call
+    /// fails.
+    fn answered(&self, response: Response, text: &Bytes) {
+        let Response { id, outcome } = response;
+        if let Some(id) = id.as_ref().and_then(Id::as_number) {
+            return self.settle(id, Ok(outcome));
+        }
+        if let Some(id) = meant_id(text) {
+            let what = format!("an answer whose id is not the number {id} as it was sent");
+            return self.settle(id, Err(UpstreamError::BadAnswer { server: self.server.clone(), what }));
+        }
+        // A server that could not read a request answers without its id.
+        let pending = match id.is_none() && outcome.is_err() {
+            true => self.waiting().take_only_call(),
+            false => None,
+        };
+        match pending {
+            Some(pending) => drop(pending.answer.send(Ok(outcome))),
+            None => note_unsolicited(&self.server, &self.unsolicited),
+        }
+    }
+
+    /// Tells the call with this id how it ended. If there is none, the answer is counted.
+    fn settle(&self, id: u64, outcome: Outcome) {
+        let (pending, was_given_up) = {
+            let mut waiting = self.waiting();
+            let pending = waiting.calls.remove(&id);
+            let was_given_up = pending.is_none() && waiting.was_given_up(id);
+            (pending, was_given_up)
+        };
+        match pending {
+            Some(pending) => drop(pending.answer.send(outcome)),
+            None if was_given_up => {}
+            None => note_unsolicited(&self.server, &self.unsolicited),
+        }
+    }
+
+    /// Fails the calls whose answers came without `jsonrpc` or inside a batch. An answer to no call that waits is only
+    /// counted: it may also be a line of a log.
+    fn fail_odd(&self, text: &Bytes, error: &UpstreamError) -> Taken {
+        let mut taken = Taken::No;
+        for id in odd_answers(text) {
+            match id.filter(|id| self.waiting().calls.contains_key(id)) {
+                Some(id) => {
+                    self.settle(id, Err(error.clone()));
+                    taken = Taken::Yes;
+                }
+                None => note_unsolicited(&self.server, &self.unsolicited),
+            }
+        }
+        if taken == Taken::No {
+            self.stray("a line that is no message");
+        }
+        taken
     }
 
     /// Fails an answer over the limit; without its id, by the rule for all unreadable answers.

@@ -1,5 +1,6 @@
 //! What can go wrong between the gateway and a server.
 
+use crate::link::{MAX_QUESTIONS, MAX_TIME_ASKED};
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
@@ -157,6 +158,16 @@ pub enum UpstreamError {
         /// Which bound it broke.
         reason: String,
     },
+    /// The server asked its client more, or for longer, than one call may.
+    #[error(
+        "server `{server}` asked too much during one call: over {} questions, or for over {} minutes",
+        MAX_QUESTIONS,
+        MAX_TIME_ASKED.as_secs() / 60
+    )]
+    AskedTooMuch {
+        /// The server.
+        server: String,
+    },
     /// The server could not be started.
     #[error("{0}")]
     NotStarted(Box<toolbooth_core::fault::Problem>),
@@ -209,9 +220,11 @@ impl UpstreamError {
             | Self::ShareUsed { .. }
             | Self::NotStarted(_) => Sent::No,
             Self::Lost { sent, .. } => *sent,
-            Self::Timeout { .. } | Self::TooLarge { .. } | Self::BadAnswer { .. } | Self::Flooded { .. } => {
-                Sent::Maybe
-            }
+            Self::Timeout { .. }
+            | Self::TooLarge { .. }
+            | Self::BadAnswer { .. }
+            | Self::Flooded { .. }
+            | Self::AskedTooMuch { .. } => Sent::Maybe,
         }
     }
 }
@@ -253,6 +266,7 @@ impl Fault for UpstreamError {
             Self::SessionExpired { .. } => "server.session-expired",
             Self::Busy { .. } | Self::ShareUsed { .. } => "server.busy",
             Self::Flooded { .. } => "server.flood",
+            Self::AskedTooMuch { .. } => "server.asked-too-much",
             Self::NotStarted(problem) => problem.code,
         }
     }

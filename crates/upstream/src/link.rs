@@ -1,5 +1,6 @@
 //! The link between a call under way and its client: progress, log messages and questions.
 
+use crate::http::Credential;
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use std::collections::VecDeque;
@@ -10,16 +11,20 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use toolbooth_core::elicitation::screened;
+use toolbooth_core::elicitation::{FormFault, screened, unambiguous};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::result::{Artifact, echo, update};
 use toolbooth_core::secret::KnownSecrets;
 use toolbooth_wire::RpcError;
-use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND};
+use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REFUSED};
 use toolbooth_wire::meta::of_a_server;
 
 /// How long a person may take to answer a question before the server's time runs on.
 pub const MAX_QUESTION: Duration = Duration::from_secs(600);
+/// How long the questions of one call may take in all. A call whose server asks on after that fails.
+pub const MAX_TIME_ASKED: Duration = Duration::from_secs(3600);
+/// How many questions one call may lead to; likewise.
+pub const MAX_QUESTIONS: u32 = 100;
 /// How many events wait for a slow client before progress is dropped.
 const BACKLOG: usize = 64;
 /// How much is set aside of the files that come with updates.
@@ -44,7 +49,8 @@ pub enum LinkEvent {
 /// A question that has been put.
 pub struct Asked {
     answer: Pending,
-    _open: OpenQuestion,
+    /// A question that is refused takes none of the client's time.
+    _open: Option<OpenQuestion>,
 }
 
 /// Where the answer to a question comes from.
@@ -69,6 +75,10 @@ pub trait Understudy: std::fmt::Debug + Send + Sync {
 }
 
 impl Asked {
+    fn refused(error: RpcError) -> Self {
+        Self { answer: Pending::Refused(error), _open: None }
+    }
+
     /// Waits for the answer.
     pub async fn answer(self) -> Result<RawJson, RpcError> {
         let gone = |_| Err(RpcError::new(INTERNAL_ERROR, "the client went away"));
@@ -98,6 +108,8 @@ pub struct CallLink {
     understudy: Option<Arc<dyn Understudy>>,
     /// What the server must not repeat.
     secrets: KnownSecrets,
+    /// Whose tokens it must not repeat either. They may change during the call.
+    credential: Credential,
 }
 
 /// The client's side of the link.
@@ -178,11 +190,16 @@ impl Drop for LinkEvents {
 struct Signs {
     progress: AtomicU32,
     questions: Mutex<QuestionClock>,
+    /// Whether the server asked more than it may, and who waits for that.
+    asked_too_much: AtomicBool,
+    limit_waker: AtomicWaker,
 }
 
 /// How long the client has been asked, however many questions at a time. Questions are rare, so a lock will do.
 #[derive(Debug, Default)]
 struct QuestionClock {
+    /// How many questions there have been.
+    asked: u32,
     open: u32,
     /// Since when at least one has been open.
     since: Option<Instant>,
@@ -192,8 +209,14 @@ struct QuestionClock {
 
 impl QuestionClock {
     fn total(&self) -> Duration {
-        // A question that is open for too long does not keep the server's clock from going on.
-        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed().min(MAX_QUESTION))
+        // Questions that are open for too long, alone or together, do not keep the server's clock from going on.
+        let now = self.since.map_or(Duration::ZERO, |since| since.elapsed().min(MAX_QUESTION));
+        (self.before + now).min(MAX_TIME_ASKED)
+    }
+
+    /// Whether another question may be put. A server that asks one after another would hold its call for ever.
+    fn has_room(&self) -> bool {
+        self.asked < MAX_QUESTIONS && self.total() < MAX_TIME_ASKED
     }
 }
 
@@ -202,13 +225,18 @@ impl QuestionClock {
 struct OpenQuestion(Arc<Shared>);
 
 impl OpenQuestion {
-    fn new(shared: Arc<Shared>) -> Self {
+    /// Counts one more; `None` if that is one too many.
+    fn new(shared: Arc<Shared>) -> Option<Self> {
         {
             let mut clock = shared.clock();
+            if !clock.has_room() {
+                return None;
+            }
+            clock.asked += 1;
             clock.open += 1;
             clock.since.get_or_insert_with(Instant::now);
         }
-        Self(shared)
+        Some(Self(shared))
     }
 }
 
@@ -227,8 +255,8 @@ impl CallLink {
     /// A link, and the client's side of it.
     pub fn new() -> (Self, LinkEvents) {
         let shared = Arc::<Shared>::default();
-        let secrets = KnownSecrets::default();
-        (Self { shared: shared.clone(), understudy: None, secrets }, LinkEvents { shared })
+        let (secrets, credential) = (KnownSecrets::default(), Credential::None);
+        (Self { shared: shared.clone(), understudy: None, secrets, credential }, LinkEvents { shared })
     }
 
     /// The same link, with somebody who answers some questions in the client's stead.
@@ -236,14 +264,25 @@ impl CallLink {
         Self { understudy: Some(understudy), ..self.clone() }
     }
 
-    /// The same link for a server whose secrets are masked in all it says.
-    pub(crate) fn masked_by(&self, secrets: &KnownSecrets) -> Self {
-        Self { secrets: secrets.clone(), ..self.clone() }
+    /// The same link for a server whose secrets are masked in all it says, the tokens obtained for it included.
+    pub(crate) fn masked_by(&self, secrets: &KnownSecrets, credential: &Credential) -> Self {
+        Self { secrets: secrets.clone(), credential: credential.clone(), ..self.clone() }
     }
 
-    /// What a server says, without its secrets and without file tokens that it sends back.
+    /// What a server says, without its secrets.
+    fn masked(&self, params: RawJson) -> RawJson {
+        let mut params = self.secrets.mask_json(&params).unwrap_or(params);
+        if self.credential.can_ask() {
+            for tokens in self.credential.secrets() {
+                params = tokens.mask_json(&params).unwrap_or(params);
+            }
+        }
+        params
+    }
+
+    /// The same, also without file tokens that it sends back.
     fn clean(&self, params: RawJson) -> RawJson {
-        let params = self.secrets.mask_json(&params).unwrap_or(params);
+        let params = self.masked(params);
         echo::redacted(&params).unwrap_or(params)
     }
 
@@ -261,6 +300,32 @@ impl CallLink {
     /// [`MAX_QUESTION`] at most.
     pub fn time_with_client(&self) -> Duration {
         self.shared.clock().total()
+    }
+
+    /// Waits until the server has asked more than it may during one call.
+    pub(crate) async fn asked_too_much(&self) {
+        poll_fn(|cx| {
+            let signs = &self.shared.signs;
+            // Registered first, as in `LinkEvents::recv`.
+            signs.limit_waker.register(cx.waker());
+            match signs.asked_too_much.load(Ordering::Acquire) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
+    /// Whether the server has asked more than it may: its call has failed.
+    pub fn has_asked_too_much(&self) -> bool {
+        self.shared.signs.asked_too_much.load(Ordering::Acquire)
+    }
+
+    /// Refuses a question that is one too many, and ends the request that it belongs to.
+    fn one_too_many(&self) -> Asked {
+        self.shared.signs.asked_too_much.store(true, Ordering::Release);
+        self.shared.signs.limit_waker.wake();
+        Asked::refused(RpcError::new(REFUSED, "refused: there were too many questions during one call"))
     }
 
     /// A link nobody listens to: for the gateway's own requests.
@@ -313,18 +378,18 @@ impl CallLink {
 
     /// Puts a question to the client at once, so that questions keep their order; the answer is awaited later.
     pub fn question(&self, method: &str, params: Option<RawJson>) -> Asked {
-        let open = OpenQuestion::new(self.shared.clone());
-        let params = params.map(|params| self.secrets.mask_json(&params).unwrap_or(params));
+        let Some(open) = OpenQuestion::new(self.shared.clone()) else { return self.one_too_many() };
+        let params = params.map(|params| self.masked(params));
         if let Some(understudy) = self.understudy.as_ref().filter(|one| one.answers(method)) {
-            return Asked { answer: Pending::Understudy(understudy.clone().answer(params)), _open: open };
+            let answer = Pending::Understudy(understudy.clone().answer(params));
+            return Asked { answer, _open: Some(open) };
         }
         let (reply, answer) = oneshot::channel();
         let question = Question { method: method.to_owned(), params, reply };
         match self.shared.send(LinkEvent::Question(question)) {
-            Ok(()) => Asked { answer: Pending::Client(answer), _open: open },
+            Ok(()) => Asked { answer: Pending::Client(answer), _open: Some(open) },
             Err(_) => {
-                let error = RpcError::new(METHOD_NOT_FOUND, format!("nobody is there to answer {method}"));
-                Asked { answer: Pending::Refused(error), _open: open }
+                Asked::refused(RpcError::new(METHOD_NOT_FOUND, format!("nobody is there to answer {method}")))
             }
         }
     }
@@ -332,17 +397,14 @@ impl CallLink {
     /// The same for a question that a server wrote: nothing in it passes for the gateway's own, it says whose it is, and
     /// a form that asks for a secret is refused.
     pub fn question_of(&self, server: &str, method: &str, params: Option<RawJson>) -> Asked {
-        let params = params.map(of_a_server);
-        if method != "elicitation/create" {
-            return self.question(method, params);
-        }
-        match screened(server, params.unwrap_or_else(RawJson::empty_object)) {
-            Ok(params) => self.question(method, Some(params)),
+        match asked_by(server, method, params) {
+            Ok(params) => self.question(method, params),
             Err(fault) => {
                 tracing::warn!(server.name = server, "a question of server `{server}` was refused: {fault}");
-                let error = RpcError::new(INVALID_PARAMS, format!("refused: {fault}"));
-                let open = OpenQuestion::new(self.shared.clone());
-                Asked { answer: Pending::Refused(error), _open: open }
+                if OpenQuestion::new(self.shared.clone()).is_none() {
+                    return self.one_too_many();
+                }
+                Asked::refused(RpcError::new(INVALID_PARAMS, format!("refused: {fault}")))
             }
         }
     }
@@ -361,6 +423,18 @@ impl CallLink {
     pub async fn ask(&self, method: &str, params: Option<RawJson>) -> Result<RawJson, RpcError> {
         self.question(method, params).answer().await
     }
+}
+
+/// The parameters of a server's question, as they may be put.
+fn asked_by(server: &str, method: &str, params: Option<RawJson>) -> Result<Option<RawJson>, FormFault> {
+    if let Some(params) = &params {
+        unambiguous(params)?;
+    }
+    let params = params.map(of_a_server);
+    if method != "elicitation/create" {
+        return Ok(params);
+    }
+    screened(server, params.unwrap_or_else(RawJson::empty_object)).map(Some)
 }
 
 #[cfg(test)]
@@ -385,5 +459,55 @@ mod tests {
         let message = question.params.and_then(|params| params.member("message"));
         assert_eq!(message.expect("text").as_str(), r#""Server `bank` asks: Well?""#);
         drop(asked);
+    }
+
+    // Audit: of two equal keys the form that was judged need not be the one that is shown.
+    #[tokio::test]
+    async fn a_question_with_a_key_twice_is_refused() {
+        let (link, mut events) = CallLink::new();
+        let harmless = r#""requestedSchema":{"properties":{"city":{"type":"string"}}}"#;
+        let text = format!(r#"{{"message":"Well?","requestedSchema":{{}},{harmless}}}"#);
+        for method in ["elicitation/create", "sampling/createMessage"] {
+            let params = Some(RawJson::trusted(text.clone()));
+            let refused = link.question_of("bank", method, params).answer().await;
+            assert_eq!(refused.map_err(|error| error.code), Err(INVALID_PARAMS), "{method}");
+        }
+        assert!(events.try_recv().is_none(), "nobody is asked");
+    }
+
+    // Audit: a server that asked one question after another held its call for ever.
+    #[tokio::test(start_paused = true)]
+    async fn questions_of_one_call_are_bounded_in_time() {
+        let (link, _events) = CallLink::new();
+        for _ in 0..6 {
+            let asked = link.question("elicitation/create", None);
+            tokio::time::sleep(MAX_QUESTION * 2).await;
+            assert!(!link.has_asked_too_much());
+            drop(asked);
+        }
+        assert_eq!(link.time_with_client(), MAX_TIME_ASKED);
+        let refused = link.question("elicitation/create", None).answer().await;
+        assert_eq!(refused.map_err(|error| error.code), Err(REFUSED));
+        assert!(!link.waits_for_client(), "the server's clock goes on");
+        link.asked_too_much().await;
+    }
+
+    #[tokio::test]
+    async fn questions_of_one_call_are_bounded_in_number() {
+        let (link, mut events) = CallLink::new();
+        for number in 0..MAX_QUESTIONS {
+            let asked = link.question("sampling/createMessage", None);
+            assert!(matches!(events.try_recv(), Some(LinkEvent::Question(_))), "{number}");
+            drop(asked);
+        }
+        let waiting = link.clone();
+        let limit = tokio::spawn(async move { waiting.asked_too_much().await });
+        tokio::task::yield_now().await;
+        // One that is refused for another reason counts as well.
+        let twice = Some(RawJson::trusted(r#"{"a":1,"a":2}"#));
+        let refused = link.question_of("bank", "sampling/createMessage", twice).answer().await;
+        assert_eq!(refused.map_err(|error| error.code), Err(REFUSED));
+        assert!(events.try_recv().is_none(), "nobody is asked");
+        limit.await.expect("whoever waits is woken");
     }
 }

@@ -4,7 +4,7 @@ use crate::codes::{INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION};
 use crate::era::{Era, Revision};
 use std::borrow::Cow;
 use toolbooth_core::cursor::{Cursor, Kind};
-use toolbooth_core::elicitation::{FormFault, screened};
+use toolbooth_core::elicitation::{FormFault, screened, unambiguous};
 use toolbooth_core::json::{Edit, Member, ObjectWriter, RawJson, edit_object};
 
 /// The protocol version of a request.
@@ -211,7 +211,8 @@ pub fn of_a_server(params: RawJson) -> RawJson {
         return params;
     }
     // The id of a subscription is between the two who made it.
-    let goes = |key: &str| (is_ours(key) && key != INPUT_KEY) || key == SUBSCRIPTION_ID;
+    let is_subscription = |key: &str| key.eq_ignore_ascii_case(SUBSCRIPTION_ID);
+    let goes = |key: &str| (is_ours(key) && key != INPUT_KEY) || is_subscription(key);
     let mut count = 0;
     let mut is_clean = true;
     Cursor::new(params.as_str(), 0).each_spot(|spot| {
@@ -262,6 +263,7 @@ pub fn error_of_a_server(mut error: RpcError) -> RpcError {
 
 /// The questions in a modern server's answer, likewise: each as `elicitation` lets it pass.
 pub fn questions_of_a_server(requests: &RawJson, server: &str) -> Result<RawJson, FormFault> {
+    unambiguous(requests)?;
     let mut fault = None;
     let mut one = |request: &RawJson| {
         let method = request.member("method");
@@ -331,12 +333,17 @@ mod tests {
             (r#"{"message":"toolbooth/held"}"#, r#"{"message":"toolbooth/held"}"#),
             (r#"{"_meta":{"toolbooth/held":1},"x":1,"_meta":{"y":1}}"#, r#"{"x":1,"_meta":{"y":1}}"#),
             (r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7,"y":1}}"#, r#"{"_meta":{"y":1}}"#),
+            (r#"{"_meta":{"io.modelcontextprotocol/SubscriptionID":7,"y":1}}"#, r#"{"_meta":{"y":1}}"#),
         ];
         for (given, expected) in cases {
             let found: serde_json::Value = of_a_server(json(given)).read().expect("JSON");
             assert_eq!(found, json(expected).read::<serde_json::Value>().expect("JSON"), "{given}");
             let asked =
                 questions_of_a_server(&json(&format!(r#"{{"q":{{"method":"m","params":{given}}}}}"#)), "s");
+            if given.matches("\"_meta\"").count() > 1 {
+                assert!(asked.is_err(), "a question with a key twice is refused");
+                continue;
+            }
             let asked = asked.expect("questions");
             assert_eq!(
                 asked.at(&["q", "params"]).expect("params").read::<serde_json::Value>().expect("JSON"),

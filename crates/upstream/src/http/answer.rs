@@ -7,14 +7,15 @@ use crate::duplex::note_unsolicited;
 use crate::error::{Sent, UpstreamError};
 use crate::link::CallLink;
 use crate::peer::{Outbound, PeerAnswer, Reading};
-use crate::unreadable::is_answer;
+use crate::process::preview;
+use crate::unreadable::{is_answer, meant_id, odd_answers};
 use bytes::{Bytes, BytesMut};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_wire::long::{AnswerReader, LongAnswer};
 use toolbooth_wire::sse::Decoder;
-use toolbooth_wire::{Era, Message};
+use toolbooth_wire::{Era, Id, Message, Response};
 
 /// Answers longer than this may stay in pieces; shorter ones are cheaper to gather.
 const LONG_FROM_BYTES: u64 = 32 * 1024;
@@ -64,6 +65,10 @@ impl Reader {
         UpstreamError::TooLarge { server: self.server.to_string(), limit: self.limit }
     }
 
+    fn bad(&self, what: &str) -> UpstreamError {
+        UpstreamError::BadAnswer { server: self.server.to_string(), what: what.to_owned() }
+    }
+
     async fn chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         self.body.chunk().await.map_err(|error| UpstreamError::Lost {
             server: self.server.to_string(),
@@ -100,21 +105,28 @@ impl Reader {
         Ok(gathered.freeze())
     }
 
-    /// The next message of an event stream.
-    pub(super) async fn next_message(&mut self) -> Result<Option<Message>, UpstreamError> {
+    /// The next message of an event stream. An answer to the request `awaited` that cannot be taken is an error: there
+    /// will be no other.
+    pub(super) async fn next_message(
+        &mut self,
+        awaited: Option<u64>,
+    ) -> Result<Option<Message>, UpstreamError> {
         loop {
             match self.decoder.next_event() {
-                Ok(Some(event)) => {
-                    match Message::parse(&event.data) {
-                        Ok(message) => return Ok(Some(message)),
-                        Err(unreadable) if is_answer(&event.data, &unreadable) => {
-                            let what = crate::process::preview(unreadable.error.message.as_bytes(), 200);
-                            return Err(UpstreamError::BadAnswer { server: self.server.to_string(), what });
-                        }
-                        // Anything else is priming or a server's own kind of event.
-                        Err(_) => {}
+                Ok(Some(event)) => match Message::parse(&event.data) {
+                    Ok(Message::Response(response)) if is_misspelled(&response, &event.data, awaited) => {
+                        return Err(self.bad("an answer whose id is not the number that was sent"));
                     }
-                }
+                    Ok(message) => return Ok(Some(message)),
+                    Err(unreadable)
+                        if is_answer(&event.data, &unreadable)
+                            || awaited.is_some_and(|id| odd_answers(&event.data).contains(&Some(id))) =>
+                    {
+                        return Err(self.bad(&preview(unreadable.error.message.as_bytes(), 200)));
+                    }
+                    // Anything else is priming or a server's own kind of event.
+                    Err(_) => {}
+                },
                 Ok(None) => match self.chunk().await? {
                     Some(chunk) => self.decoder.push(&chunk),
                     None => return Ok(None),
@@ -160,7 +172,7 @@ impl Reader {
                 Ok(Received::Answer(PeerAnswer::Whole(response.outcome)))
             }
             Ok(Message::Response(_)) => Ok(Received::NotAMessage("an answer under another id".into())),
-            _ => Ok(Received::NotAMessage(crate::process::preview(&text, 100))),
+            _ => Ok(Received::NotAMessage(preview(&text, 100))),
         }
     }
 
@@ -192,7 +204,7 @@ impl Reader {
     ) -> Result<Received, UpstreamError> {
         let mut resumptions = 0;
         loop {
-            while let Some(message) = self.next_message().await? {
+            while let Some(message) = self.next_message(Some(outbound.id)).await? {
                 match message {
                     Message::Response(response)
                         if response.id.as_ref().is_some_and(|id| id.is(outbound.id)) =>
@@ -223,4 +235,10 @@ impl Reader {
             self = Reader::new(&head, body, self.limit, self.server);
         }
     }
+}
+
+/// Whether an answer has the id of the request `awaited` in another spelling, such as `"7"` for `7`.
+fn is_misspelled(response: &Response, text: &Bytes, awaited: Option<u64>) -> bool {
+    let is_number = response.id.as_ref().and_then(Id::as_number).is_some();
+    !is_number && awaited.is_some() && meant_id(text) == awaited
 }

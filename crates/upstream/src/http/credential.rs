@@ -63,9 +63,9 @@ impl Credential {
     }
 
     /// What a server must not repeat of it, beyond what its configuration says.
-    pub(crate) fn secrets(&self) -> KnownSecrets {
+    pub(crate) fn secrets(&self) -> [KnownSecrets; 2] {
         match self {
-            Self::None | Self::Fixed(..) => KnownSecrets::default(),
+            Self::None | Self::Fixed(..) => Default::default(),
             Self::OAuth(authorizer) => authorizer.secrets(),
         }
     }

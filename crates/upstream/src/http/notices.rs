@@ -31,7 +31,7 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
             let mut reader = Reader::new(&head, body, peer.parts.body_limit, peer.parts.server.clone());
             let weak = Arc::downgrade(&peer);
             drop(peer);
-            while let Ok(Some(message)) = reader.next_message().await {
+            while let Ok(Some(message)) = reader.next_message(None).await {
                 let Some(peer) = weak.upgrade() else { return };
                 match message {
                     Message::Notification(notification) => peer.noticed(notification, None),

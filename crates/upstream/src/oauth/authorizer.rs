@@ -64,6 +64,8 @@ pub struct Authorizer {
 struct Desk {
     recalled: bool,
     login: Option<Arc<Login>>,
+    /// The one before: its tokens may still be good, and calls that were made with them may be under way.
+    former: Option<Arc<Login>>,
     turns: Turns,
     /// What the server said when it last refused: where its metadata is, which scopes it wants.
     challenge: Option<String>,
@@ -81,6 +83,23 @@ struct Login {
     tokens: Tokens,
     /// The tokens, as they are masked in what the server says.
     secrets: OnceLock<KnownSecrets>,
+}
+
+impl Login {
+    fn secrets(&self) -> KnownSecrets {
+        let Tokens { access, refresh, .. } = &self.tokens;
+        let known = || KnownSecrets::new(std::iter::once(access).chain(refresh));
+        self.secrets.get_or_init(known).clone()
+    }
+}
+
+impl Desk {
+    /// Puts the login at hand aside, so that its tokens are still masked.
+    fn put_aside(&mut self) {
+        if let Some(login) = self.login.take() {
+            self.former = Some(login);
+        }
+    }
 }
 
 /// What only the one who authorizes looks at.
@@ -174,11 +193,10 @@ impl Authorizer {
         }
     }
 
-    /// The tokens of now, which the server must not repeat.
-    pub(crate) fn secrets(&self) -> KnownSecrets {
-        let Some(login) = self.login() else { return KnownSecrets::default() };
-        let known = || KnownSecrets::new(std::iter::once(&login.tokens.access).chain(&login.tokens.refresh));
-        login.secrets.get_or_init(known).clone()
+    /// The tokens of now and those before them, which the server must not repeat.
+    pub(crate) fn secrets(&self) -> [KnownSecrets; 2] {
+        let logins = self.at_desk(|desk| [desk.login.clone(), desk.former.clone()]);
+        logins.map(|login| login.map_or_else(KnownSecrets::default, |login| login.secrets()))
     }
 
     /// Answers a refusal: 401, or 403 with `insufficient_scope`. Several `WWW-Authenticate` headers are joined
@@ -213,7 +231,7 @@ impl Authorizer {
         }
         records.forget_trail(&self.server).await;
         *flow = Flow::default();
-        self.at_desk(|desk| desk.login = None);
+        self.at_desk(Desk::put_aside);
     }
 
     async fn settle(&self, sent: Sent<'_>, status: u16, header: Option<&str>) -> Result<Next, OAuthError> {
@@ -410,7 +428,10 @@ impl Authorizer {
         records.keep_tokens(&trail.issuer, &trail.resource, &tokens).await;
         records.keep_trail(&self.server, &trail).await;
         let login = Arc::new(Login { trail, tokens, secrets: OnceLock::new() });
-        self.at_desk(|desk| desk.login = Some(login.clone()));
+        self.at_desk(|desk| {
+            desk.put_aside();
+            desk.login = Some(login.clone());
+        });
         login
     }
 
@@ -428,6 +449,9 @@ impl Authorizer {
             let known = desk.login.as_ref().map(|login| &login.tokens);
             let is_news = stored.as_ref().is_some_and(|stored| Some(&stored.tokens) != known);
             desk.recalled = true;
+            if is_news {
+                desk.put_aside();
+            }
             // A vault that lost what it was given must not cost the login at hand.
             desk.login = stored.or(desk.login.take());
             let is_fresh = desk.login.as_ref().is_some_and(|login| login.tokens.is_fresh());

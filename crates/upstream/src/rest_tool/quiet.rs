@@ -1,7 +1,6 @@
 //! The operator's secrets, taken out of whatever a service says: some repeat the request they were sent.
 
 use toolbooth_core::manifest::HttpRequest;
-use toolbooth_core::secret::SecretText;
 
 /// Shorter words are too common to be looked for.
 const SHORTEST: usize = 6;
@@ -18,19 +17,20 @@ impl std::fmt::Debug for Quiet {
 }
 
 impl Quiet {
-    /// The secrets of a request: what variables stood for, and the values of headers that are credentials.
+    /// The secrets of a request, by the rules for those of a server: credentials in the address, and in headers every
+    /// variable that may be one. Answers are data, so other variables are left out.
     pub(super) fn of(request: &HttpRequest) -> Self {
-        let mut words = expanded(&request.url);
+        let mut words = request.url.credentials();
         for (name, value) in &request.headers {
-            words.extend(expanded(value));
+            words.extend(value.secrets());
             let name = name.to_ascii_lowercase();
             let sounds = ["authorization", "cookie", "key", "token", "secret", "password"];
             if sounds.iter().any(|sound| name.contains(sound)) {
                 // `Bearer …` is repeated with and without its first word.
-                let last = value.expose().rsplit(' ').next().unwrap_or_default();
-                words.push(last.to_owned());
+                words.extend(value.expose().rsplit(' ').next());
             }
         }
+        let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         words.retain(|word| word.len() >= SHORTEST);
         // The longest first, so that no rest of one is left.
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
@@ -50,41 +50,36 @@ impl Quiet {
     }
 }
 
-/// What the variables of a text stood for.
-fn expanded(text: &SecretText) -> Vec<String> {
-    let (template, value) = (text.shown(), text.expose());
-    if template == value {
-        return Vec::new();
-    }
-    let mut words = Vec::new();
-    let mut rest = value;
-    let mut pattern = template;
-    while let Some((before, after)) = pattern.split_once("${") {
-        let Some((_, after)) = after.split_once('}') else { break };
-        let Some(tail) = rest.strip_prefix(before) else { return vec![value.to_owned()] };
-        let next = after.split("${").next().unwrap_or_default();
-        let end = if next.is_empty() { tail.len() } else { tail.find(next).unwrap_or(tail.len()) };
-        words.push(tail[..end].to_owned());
-        rest = &tail[end..];
-        pattern = after;
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toolbooth_core::manifest::HttpMethod;
+    use toolbooth_core::secret::SecretText;
 
+    // Audit: the value of every variable was masked, also where it is a plain word.
     #[test]
-    fn what_variables_stood_for_is_found() {
-        let cases = [
-            ("Bearer ${T}", "Bearer hunter2", vec!["hunter2"]),
-            ("https://h/?key=${K}&x=${Y}", "https://h/?key=abc&x=d", vec!["abc", "d"]),
-            ("plain", "plain", vec![]),
-            ("${A}", "everything", vec!["everything"]),
-        ];
-        for (template, value, expected) in cases {
-            assert_eq!(expanded(&SecretText::expanded(template, value)), expected, "{template}");
-        }
+    fn credentials_are_taken_out_and_plain_values_stay() {
+        let url = "https://${HOST}/${TABLE}?key=${K}";
+        let value = "https://api.example.com/customers?key=orange-key";
+        let header = |name: &str, template: &str, value: &str| {
+            (name.to_owned(), SecretText::expanded(template, value))
+        };
+        let request = HttpRequest {
+            method: HttpMethod::Get,
+            url: SecretText::expanded(url, value),
+            headers: vec![
+                header("Authorization", "Bearer ${T}", "Bearer hunter2"),
+                header("X-Api-Key", "literal-key", "literal-key"),
+                header("X-Org", "${ORG}", "warehouse"),
+                header("X-Base", "${BASE:-plain-words}", "plain-words"),
+            ],
+            query: None,
+            body: None,
+            allow_private: false,
+        };
+        let said = "api.example.com customers plain-words orange-key hunter2 literal-key warehouse";
+        let hushed = Quiet::of(&request).hush(said.to_owned());
+        let expected = "api.example.com customers plain-words [redacted] [redacted] [redacted] [redacted]";
+        assert_eq!(hushed, expected);
     }
 }

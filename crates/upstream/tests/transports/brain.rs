@@ -111,7 +111,7 @@ pub async fn think(
                 vec![say(json!({"content": [{"type": "text", "text": "x".repeat(100_000)}]}))]
             }
             (Some("tools/call"), Some("flood")) => {
-                // Beside the reading of answers, or the channel would be full before anybody calls it a flood.
+                // Beside the reading of answers, or the channel would be full before the flood is recognised.
                 let acts = acts.clone();
                 tokio::spawn(async move {
                     for number in 0..5000 {

@@ -1,11 +1,16 @@
 //! Tokens over time: renewal, step-up, moves to another authorization server, restarts.
 
 use super::world::*;
+use crate::http::Credential;
+use crate::link::{CallLink, LinkEvent};
 use crate::oauth::record::trail_key;
 use crate::oauth::{Next, OAuthError};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::fault::Fault;
+use toolbooth_core::json::RawJson;
+use toolbooth_core::secret::KnownSecrets;
 
 const STEP_UP: &str =
     r#"Bearer error="insufficient_scope", scope="write", resource_metadata="https://mcp.example.com/prm""#;
@@ -261,4 +266,36 @@ async fn secrets_in_the_address_are_never_shown_or_sent_elsewhere() {
     let keys: Vec<String> = world.vault.0.lock().unwrap().keys().cloned().collect();
     let everything = format!("{:?} {keys:?} {:?}", world.net.sent(), world.person.seen.lock().unwrap());
     assert!(!everything.contains("hunter2"), "{everything}");
+}
+
+// Audit: tokens stood in clear in a server's progress and log messages.
+#[tokio::test]
+async fn tokens_are_masked_in_what_a_server_says_during_a_call() {
+    let world = World::new();
+    let authorizer = Arc::new(world.authorizer());
+    world.net.token(200, issued("access-token-1", "refresh-token-1", 3600));
+    world.net.token(200, issued("access-token-2", "refresh-token-2", 3600));
+    let (link, mut events) = CallLink::new();
+    let link = link.masked_by(&KnownSecrets::default(), &Credential::OAuth(authorizer.clone()));
+    // The call goes out with the first tokens, which are renewed meanwhile.
+    for _ in 0..2 {
+        assert_eq!(authorizer.challenged(401, Some(CHALLENGE)).await, Ok(Next::Retry));
+    }
+    let said = "plain access-token-1 refresh-token-1 access-token-2 refresh-token-2";
+    let params = json!({ "progressToken": 1, "message": said, "data": { "text": said } });
+    let params = RawJson::from_value(&params);
+    link.progress(params.clone());
+    link.log(params.clone());
+    link.elicited(params.clone());
+    let asked = link.question_of("bank", "elicitation/create", Some(params));
+    for _ in 0..4 {
+        let told = match events.try_recv().expect("an event") {
+            LinkEvent::Progress(told) | LinkEvent::Log(told) | LinkEvent::Elicited(told) => told,
+            LinkEvent::Question(question) => question.params.expect("parameters"),
+            LinkEvent::Acknowledged => panic!("nothing was acknowledged"),
+        };
+        let told = told.to_string();
+        assert!(told.contains("plain [redacted]") && !told.contains("-token-"), "{told}");
+    }
+    drop(asked);
 }
