@@ -73,10 +73,16 @@ pub fn operator() -> String {
     user.map(|user| user.name).filter(|name| !name.is_empty()).unwrap_or_else(|| id.to_string())
 }
 
-/// Everyone who can reach the gateway is its owner: one inside a command, which nobody else can reach.
+/// Everyone who can reach the gateway is its owner: one inside a command, which nobody else can reach. Outside `local`
+/// mode it is the operator, as over the control socket of a gateway that runs.
 pub fn owner(loaded: &Loaded) -> Result<Identity, Problem> {
     let directory = directory(loaded, http())?;
-    Ok(Identity::new(Mode::Local(LocalUsers::Own), &operator(), directory, Resource::default()))
+    Ok(match loaded.settings.auth.mode {
+        AuthMode::Local => {
+            Identity::new(Mode::Local(LocalUsers::Own), &operator(), directory, Resource::default())
+        }
+        AuthMode::Header | AuthMode::Token | AuthMode::Jwt => Identity::operator(&operator(), directory),
+    })
 }
 
 fn header(auth: &Auth) -> Result<Mode, Problem> {

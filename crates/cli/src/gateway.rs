@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use toolbooth_config::settings::{AuthMode, NamingStyle as ConfiguredStyle};
+use toolbooth_config::settings::NamingStyle as ConfiguredStyle;
 use toolbooth_config::{Discovery, Loaded, ServerConfigState, Settings, Sources};
 use toolbooth_core::catalog::{Naming, NamingStyle};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::server::{Inject, ServerEntry, Transport};
 use toolbooth_engine::{Engine, Manifests, Options, ServerPlan, Standing, Vaults};
-use toolbooth_server::connections::{ConnectionLimits, Sharing};
+use toolbooth_server::connections::{ConnectionLimits, Connections, Sharing};
 use toolbooth_server::guard::Guard;
 use toolbooth_server::identify::Identity;
 use toolbooth_server::mcp::Door;
@@ -275,21 +275,20 @@ pub fn door(
 ) -> Arc<Door> {
     let hosts = settings.allowed_hosts.clone();
     let guard = Guard::new(address, settings.public_url.as_deref(), hosts, &settings.allowed_origins);
-    let sharing = if identity.is_undivided() { Sharing::Undivided } else { Sharing::PerUser };
-    let limits = ConnectionLimits::of_process(sharing);
+    let limits = ConnectionLimits::of_process(Sharing::PerUser);
     let sessions = usize::try_from(settings.limits.sessions).unwrap_or(usize::MAX);
-    // In `local` mode all sessions are one user's.
-    let share = if settings.auth.mode == AuthMode::Local { sessions } else { sessions / 4 };
-    Arc::new(Door {
+    let door = Door {
         engine,
         guard,
         identity,
-        sessions: Sessions::new(sessions, share),
-        limits,
+        sessions: Sessions::new(sessions, sessions),
+        connections: Connections::new(limits),
         streams: Streams::within(limits),
         body_limit: usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX),
         reading: Reading::InPieces,
         keep_alive: Duration::from_secs(15),
         stop,
-    })
+    };
+    door.share_out();
+    Arc::new(door)
 }

@@ -5,19 +5,30 @@
 use toolbooth_config::Settings;
 use toolbooth_config::settings::{Audit, DeadLetters, Events, Limits};
 
-/// Names of the fields in which two values differ; `live` ones are left out.
+/// When a setting that was changed takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TakesEffect {
+    /// When the configuration is read again.
+    AtOnce,
+    /// When the gateway is started again.
+    AtStart,
+}
+
+/// The fields in which two values differ, by name, and when each takes effect.
 macro_rules! differing {
     ($kind:ident, $before:expr, $after:expr, fixed: { $($fixed:ident => $name:expr),* $(,)? }, live: [$($live:ident),* $(,)?]) => {{
         let (before, after): (&$kind, &$kind) = ($before, $after);
         let $kind { $($fixed: _,)* $($live: _,)* } = before;
-        let pairs = [$(($name, before.$fixed != after.$fixed)),*];
-        pairs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name)
+        let fixed = [$(($name, TakesEffect::AtStart, before.$fixed != after.$fixed)),*];
+        let live = [$((stringify!($live), TakesEffect::AtOnce, before.$live != after.$live)),*];
+        let fields = fixed.into_iter().chain(live);
+        fields.filter(|(_, _, differs)| *differs).map(|(name, when, _)| (name, when))
     }};
 }
 
-/// The settings that were changed since the gateway was started and wait for its next start.
-pub fn waiting_for_restart(started: &Settings, now: &Settings) -> Vec<&'static str> {
-    let whole = differing!(Settings, started, now,
+/// The sections that differ, and when each takes effect; parts of a section may be fixed all the same.
+fn sections(before: &Settings, now: &Settings) -> impl Iterator<Item = (&'static str, TakesEffect)> {
+    differing!(Settings, before, now,
         fixed: {
             listen => "listen",
             public_url => "public_url",
@@ -36,7 +47,11 @@ pub fn waiting_for_restart(started: &Settings, now: &Settings) -> Vec<&'static s
             auth, groups, personas, policy, approval, exposure, search, lint, limits, results, display, compliance,
             llm, events, audit, dead_letters, telemetry, manifests, env_file, allow_tools, deny_tools, retry,
         ]
-    );
+    )
+}
+
+/// The settings that were changed since the gateway was started and wait for its next start.
+pub fn waiting_for_restart(started: &Settings, now: &Settings) -> Vec<&'static str> {
     let limits = differing!(Limits, &started.limits, &now.limits,
         fixed: {
             max_call_seconds => "limits.max_call_seconds",
@@ -60,51 +75,13 @@ pub fn waiting_for_restart(started: &Settings, now: &Settings) -> Vec<&'static s
         fixed: { key => "dead_letters.key" },
         live: [max_replays, schedule_seconds]
     );
-    whole.chain(limits).chain(events).chain(audit).chain(letters).collect()
+    let all = sections(started, now).chain(limits).chain(events).chain(audit).chain(letters);
+    all.filter(|(_, when)| *when == TakesEffect::AtStart).map(|(name, _)| name).collect()
 }
 
 /// The sections that say something else than before.
 pub fn changed(before: &Settings, now: &Settings) -> Vec<&'static str> {
-    differing!(Settings, before, now,
-        fixed: {
-            listen => "listen",
-            public_url => "public_url",
-            data_dir => "data_dir",
-            store => "store",
-            blobs => "blobs",
-            auth => "auth",
-            groups => "groups",
-            personas => "personas",
-            policy => "policy",
-            approval => "approval",
-            exposure => "exposure",
-            search => "search",
-            naming => "naming",
-            lint => "lint",
-            limits => "limits",
-            results => "results",
-            files => "files",
-            display => "display",
-            compliance => "compliance",
-            llm => "llm",
-            events => "events",
-            audit => "audit",
-            dead_letters => "dead_letters",
-            telemetry => "telemetry",
-            manifests => "manifests",
-            env_file => "env_file",
-            allow_tools => "allow_tools",
-            deny_tools => "deny_tools",
-            environment => "environment",
-            roots => "roots",
-            allowed_hosts => "allowed_hosts",
-            allowed_origins => "allowed_origins",
-            retry => "retry",
-            drain_seconds => "drain_seconds",
-        },
-        live: []
-    )
-    .collect()
+    sections(before, now).map(|(name, _)| name).collect()
 }
 
 #[cfg(test)]

@@ -5,14 +5,18 @@ use crate::compliance::Level;
 use crate::exposure::Loaded;
 use crate::json::RawJson;
 use crate::persona::Persona;
-use crate::words::NoSuchWord;
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 /// The group every authenticated caller is in.
 pub const EVERYONE: &str = "users";
+
+/// Begins the user name of the operator at the machine outside `local` mode. No credential can name such a user, so
+/// that a network user who is called like the account that runs the gateway is another person.
+pub const OPERATOR_PREFIX: &str = "operator:";
 
 /// Somebody whose identity a door has established. Nothing a model or a server writes ends up here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +85,10 @@ pub enum IdentifiedBy {
     Token(Arc<str>),
     /// A signed token of an identity provider.
     SignedToken,
+    /// The control socket, outside `local` mode: the kernel said that the peer is the gateway's own user, or root.
+    Operator,
+    /// A way that only another version of the gateway knows, as it was stored. It gives no rights.
+    Other(Arc<str>),
     /// Any credential of the user: for questions about a user that are not about one call. It is never kept.
     Any,
 }
@@ -91,28 +99,33 @@ impl fmt::Display for IdentifiedBy {
             Self::Name => f.write_str("name"),
             Self::Token(id) => write!(f, "token:{id}"),
             Self::SignedToken => f.write_str("signed_token"),
+            Self::Operator => f.write_str("operator"),
+            Self::Other(text) => f.write_str(text),
             Self::Any => f.write_str("any"),
         }
     }
 }
 
+/// Reads what was stored. An unknown text does not make its row unreadable: the row's call has no rights.
 impl FromStr for IdentifiedBy {
-    type Err = NoSuchWord;
+    type Err = Infallible;
 
-    fn from_str(text: &str) -> Result<Self, NoSuchWord> {
-        match text.split_once(':') {
-            Some(("token", id)) => Ok(Self::Token(id.into())),
-            None if text == "name" => Ok(Self::Name),
-            None if text == "signed_token" => Ok(Self::SignedToken),
-            _ => Err(NoSuchWord { kind: "way of identification" }),
-        }
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match (text, text.split_once(':')) {
+            (_, Some(("token", id))) => Self::Token(id.into()),
+            ("name", _) => Self::Name,
+            ("signed_token", _) => Self::SignedToken,
+            ("operator", _) => Self::Operator,
+            // `any` is never stored, so it is not read either.
+            _ => Self::Other(text.into()),
+        })
     }
 }
 
 /// Whether a caller is the person who runs the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// The owner of a gateway in `local` mode: uses the gateway's own connections.
+    /// The owner of a gateway in `local` mode, or its operator at the machine: uses the gateway's own connections.
     Owner,
     /// Anybody else.
     Guest,
@@ -163,6 +176,12 @@ impl Caller {
         }
     }
 
+    /// The operator at the machine, outside `local` mode: the rights of an owner, under a name that no network user
+    /// can have.
+    pub fn operator(account: &str) -> Self {
+        Self { identified_by: IdentifiedBy::Operator, ..Self::owner(format!("{OPERATOR_PREFIX}{account}")) }
+    }
+
     /// Somebody else, in these groups and with no other rights.
     pub fn guest(user: impl Into<Arc<str>>, groups: impl IntoIterator<Item = String>) -> Self {
         Self {
@@ -171,6 +190,12 @@ impl Caller {
             standing: Standing::Guest,
             ..Self::owner(user)
         }
+    }
+
+    /// Whether the configuration means this caller by a user's name. It means the operator at the machine by the name
+    /// of the account, so that rules for that name hold for them as well.
+    pub fn is_named(&self, name: &str) -> bool {
+        *self.user == *name || self.user.strip_prefix(OPERATOR_PREFIX) == Some(name)
     }
 
     /// The name of the chosen view.
@@ -232,6 +257,21 @@ impl ClientFacts {
         self.capabilities.at(&["elicitation", "url"]).is_some_and(|value| value.is_object())
     }
 
+    /// Whether the client declared that it can answer a server's question of this method. It is asked nothing else.
+    pub fn can_answer(&self, method: &str, params: Option<&RawJson>) -> bool {
+        let is_visit = || {
+            let mode = params.and_then(|params| params.member("mode"));
+            mode.is_some_and(|mode| mode.string().as_deref() == Some("url"))
+        };
+        match method {
+            "elicitation/create" if is_visit() => self.can_open_urls(),
+            "elicitation/create" => self.can_fill_forms(),
+            "sampling/createMessage" => self.can("sampling"),
+            "roots/list" => self.can("roots"),
+            _ => false,
+        }
+    }
+
     /// Its name, cut to a sane length, for logs and views.
     pub fn name(&self) -> String {
         let name = self.info.as_ref().and_then(|info| info.member("name"));
@@ -251,6 +291,34 @@ mod tests {
             assert_eq!(facts.name(), if name.is_empty() { "unknown" } else { name });
             assert!(!facts.can("elicitation"));
         }
+    }
+
+    #[test]
+    fn ways_of_identification_are_read_as_they_were_stored() {
+        let ways = [
+            ("name", IdentifiedBy::Name),
+            ("token:3f9a", IdentifiedBy::Token("3f9a".into())),
+            ("signed_token", IdentifiedBy::SignedToken),
+            ("operator", IdentifiedBy::Operator),
+            // Of another version, and one that is never stored.
+            ("passkey:1", IdentifiedBy::Other("passkey:1".into())),
+            ("any", IdentifiedBy::Other("any".into())),
+        ];
+        for (text, expected) in ways {
+            let Ok(read) = text.parse::<IdentifiedBy>();
+            assert_eq!(read.to_string(), text);
+            assert_eq!(read, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_operator_is_another_person_whom_the_same_rules_mean() {
+        let (operator, guest) = (Caller::operator("ann"), Caller::guest("ann", []));
+        assert_ne!(operator.user, guest.user);
+        for caller in [&operator, &guest] {
+            assert!(caller.is_named("ann") && !caller.is_named("bob"), "{caller:?}");
+        }
+        assert!(!guest.is_named("operator:ann") && operator.is_named("operator:ann"));
     }
 
     #[test]

@@ -195,7 +195,7 @@ fn each_entry_finds_its_place() {
             Manifest { providers: vec![mcp("web", "find"), model()], ..entry("web_find") },
             EntryPlace::Over { tool: "mcp.web.find".into() },
         ),
-        // Its own server no longer serves it, which is said.
+        // Its own server no longer serves it, which is reported.
         (
             Manifest { providers: vec![model()], ..entry("web_find") },
             EntryPlace::Instead { tool: "mcp.web.find".into() },
@@ -391,7 +391,7 @@ fn what_did_not_change_is_the_very_same() {
 
 /// Audit: of two entries for one tool the later silently won.
 #[test]
-fn of_two_entries_for_one_tool_the_first_counts_and_the_other_is_told() {
+fn of_two_entries_for_one_tool_the_first_applies_and_the_second_is_reported() {
     let mut world = World::new(vec![(server("web"), vec![tool("find")])]);
     let said = |text: &str, manifest: Manifest| Manifest { description: Some(text.into()), ..manifest };
     let wrap = |name: &str| Manifest { providers: vec![mcp("web", "find")], ..entry(name) };
@@ -433,7 +433,7 @@ fn an_id_is_never_given_to_another_tool() {
 
 /// T05: the servers `a` and `a.b` may have tools of the same id. It is ambiguous which is meant, so neither is used.
 #[test]
-fn an_id_of_two_tools_is_nobodys() {
+fn an_id_shared_by_two_tools_is_ambiguous() {
     let mut world = World::new(vec![(server("a"), vec![tool("b.c")]), (server("a.b"), vec![tool("c")])]);
     let assembly = world.with(&[Manifest { description: Some("mine".into()), ..entry("mcp.a.b.c") }]);
     assert_eq!(assembly.entries[0].place, EntryPlace::Waiting);
@@ -443,7 +443,7 @@ fn an_id_of_two_tools_is_nobodys() {
     );
 }
 
-/// Audit H1: what is denied under one name is not to be had under another, nor through a tool of a manifest.
+/// Audit H1: what is denied under one name is not available under another, nor through a tool of a manifest.
 #[test]
 fn denied_tools_are_kept_out_under_every_name() {
     let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -473,7 +473,7 @@ fn denied_tools_are_kept_out_under_every_name() {
             let wallet = found(&catalog, "wallet", &ann).unwrap();
             let backing = wallet.bounds.iter().flat_map(|bounds| &bounds.backing);
             let behind: Vec<&str> = backing.flat_map(|one| one.tools()).map(|tool| &*tool.name).collect();
-            assert_eq!(behind, ["pay"], "nor through a tool of a manifest");
+            assert_eq!(behind, ["pay"], "a denied tool is reachable through a manifest tool");
         }
         // An unchanged part keeps its allocation, so that no change is reported.
         let again = world.with(&manifests).parts;

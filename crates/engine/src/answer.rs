@@ -91,7 +91,11 @@ impl<'a> ResultLook<'a> {
             found.map(|value| value.filter(|text| *text != "null"));
         let has_extras = kind.or(meta).or(ttl).or(scope).is_some() || !result.is_object();
         let signs = ["toolbooth", "subscriptionId", "\\"];
-        let is_reserved = |meta: &str| signs.iter().any(|sign| meta.contains(sign));
+        // In any letter case: a client may compare names without regard to it.
+        let says = |meta: &str, sign: &str| {
+            meta.as_bytes().windows(sign.len()).any(|part| part.eq_ignore_ascii_case(sign.as_bytes()))
+        };
+        let is_reserved = |meta: &str| signs.iter().any(|sign| says(meta, sign));
         let may_be_forged = has_meta_twice || meta.is_some_and(is_reserved);
         Self { kind, is_error, structured, has_extras, may_be_forged, asks_twice }
     }

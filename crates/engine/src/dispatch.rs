@@ -145,6 +145,9 @@ impl Engine {
                         Ok(responses) => {
                             round = Round { input_responses: Some(responses), request_state: state }
                         }
+                        Err(_) if line.link.has_asked_too_much() => {
+                            return Err(UpstreamError::AskedTooMuch { server });
+                        }
                         Err(error) => {
                             tracing::debug!("a question of `{server}` was not answered: {}", error.message);
                             return Ok(Answer::Error(error));
@@ -156,7 +159,7 @@ impl Engine {
                 {
                     return Ok(address_first(error, line.client, name));
                 }
-                answer => return Ok(answer),
+                answer => return only_declared(answer, line.client),
             }
         }
         Err(UpstreamError::BadAnswer {
@@ -223,6 +226,21 @@ fn input_required(result: &RawJson, server: &str) -> Result<Answer, UpstreamErro
         return Err(bad("`input_required` with neither questions nor a state".to_owned()));
     }
     Ok(Answer::InputRequired { requests: requests.filter(|_| asks), state, server: server.to_owned() })
+}
+
+/// Refuses questions that the client did not say it can answer: by the protocol a server asks only what was declared.
+pub(crate) fn only_declared(answer: Answer, client: &ClientFacts) -> Result<Answer, UpstreamError> {
+    let Answer::InputRequired { requests: Some(requests), server, .. } = &answer else { return Ok(answer) };
+    for request in requests.members().unwrap_or_default() {
+        let method = request.value.member("method");
+        let method = method.as_ref().and_then(RawJson::string).unwrap_or_default();
+        if !client.can_answer(&method, request.value.member("params").as_ref()) {
+            let method = preview(method.as_bytes(), 100);
+            let what = format!("a question that the client did not declare it can answer (`{method}`)");
+            return Err(UpstreamError::BadAnswer { server: server.clone(), what });
+        }
+    }
+    Ok(answer)
 }
 
 /// The one deadline of a call, over all attempts, rounds and providers. Progress puts it off, up to the hard

@@ -33,7 +33,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex as PlainMutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
+use tokio::sync::{Mutex, MutexGuard, Semaphore, broadcast, mpsc};
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::call::inject::{FileBook, Files as FileNames, Identity, McpData, NoFiles};
 use toolbooth_core::call::{CallFault, Injector, Judged, Moment, Sealed, seal};
@@ -155,6 +155,22 @@ pub struct Applied {
     pub unchanged: usize,
 }
 
+/// What the store knows of servers that start, by name.
+type KnownDiscoveries = HashMap<ServerName, (Option<Era>, cached::Kept)>;
+
+/// Servers of a configuration that can be put in force.
+pub struct PreparedPlans<'a> {
+    plans: Vec<ServerPlan>,
+    known: KnownDiscoveries,
+    _one_at_a_time: MutexGuard<'a, ()>,
+}
+
+impl std::fmt::Debug for PreparedPlans<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PreparedPlans").field("plans", &self.plans).finish_non_exhaustive()
+    }
+}
+
 impl Engine {
     /// Starts an engine: the cached catalog at once, servers on their way.
     pub async fn start(
@@ -223,15 +239,23 @@ impl Engine {
         tokio::spawn(hear(Arc::downgrade(&engine), news));
         // First, so that no server's tool has the name of one of ours.
         engine.offer_own_tools().await;
-        engine.apply(plans).await?;
+        let prepared = engine.prepare(plans).await?;
+        engine.apply(prepared).await;
         Ok(engine)
     }
 
+    /// Reads from the store what other servers need. All that can fail of [`Self::apply`] is done here, so that a
+    /// reload that fails has changed nothing. Until the plans are applied or dropped, no others are prepared.
+    pub async fn prepare(&self, plans: Vec<ServerPlan>) -> Result<PreparedPlans<'_>, StoreError> {
+        let one_at_a_time = self.applying.lock().await;
+        let known = self.known_discoveries(&plans, &self.servers.load_full()).await?;
+        Ok(PreparedPlans { plans, known, _one_at_a_time: one_at_a_time })
+    }
+
     /// Brings the servers in line with the configuration. Those whose entry is the same are left alone.
-    pub async fn apply(self: &Arc<Self>, plans: Vec<ServerPlan>) -> Result<Applied, StoreError> {
-        let _one_at_a_time = self.applying.lock().await;
+    pub async fn apply(&self, prepared: PreparedPlans<'_>) -> Applied {
+        let PreparedPlans { plans, known, _one_at_a_time } = prepared;
         let before = self.servers.load_full();
-        let known = self.known_discoveries(&plans, &before).await?;
         self.wanted_headers.store(wanted_headers(&plans).map(Arc::new));
         let mut applied = Applied::default();
         let mut after = BTreeMap::new();
@@ -302,7 +326,7 @@ impl Engine {
         self.servers.store(Arc::new(after));
         self.offer(Part::Many(parts)).await;
         futures_util::future::join_all(leaving.iter().map(|server| server.stop())).await;
-        Ok(applied)
+        applied
     }
 
     /// The headers that any server wants of callers; nothing, where none wants any.
@@ -315,7 +339,7 @@ impl Engine {
         &self,
         plans: &[ServerPlan],
         before: &BTreeMap<ServerName, Managed>,
-    ) -> Result<HashMap<ServerName, (Option<Era>, cached::Kept)>, StoreError> {
+    ) -> Result<KnownDiscoveries, StoreError> {
         let starts = |plan: &ServerPlan| {
             matches!(plan.standing, Standing::Run(..))
                 && !matches!(before.get(&plan.name), Some(Managed::Running { hash, .. }) if *hash == plan.hash)

@@ -152,8 +152,7 @@ impl Engine {
                 reply = &mut ask, if asking => match question::read(reply) {
                     Some((verdict, note)) => {
                         let verdict = question::without_memory(verdict, held.answerer);
-                        let decided = self.decide(&caller, held.id, verdict, note).await;
-                        match decided {
+                        match self.decide_to_the_end(caller.clone(), held.id, verdict, note).await {
                             Ok(decided) => return self.take_up(waiting, decided).await,
                             Err(problem) => {
                                 let now = self.store().held(held.id).await;
@@ -421,6 +420,19 @@ impl Engine {
             }),
             Contest::Missing => Err(Problem::of(&AnswerFault::Unknown(id))),
         }
+    }
+
+    /// Answers for a held call in a task of its own: if the client hangs up during the commit, the call still runs.
+    async fn decide_to_the_end(
+        self: &Arc<Self>,
+        by: Arc<Caller>,
+        id: Uuid,
+        verdict: HeldVerdict,
+        note: Option<String>,
+    ) -> Result<HeldCall, Problem> {
+        let engine = self.clone();
+        let deciding = tokio::spawn(async move { engine.decide(&by, id, verdict, note).await });
+        deciding.await.unwrap_or_else(|_| Err(Problem::of(&StoreError::Closed)))
     }
 
     /// Other arguments must be ones the caller could have sent.

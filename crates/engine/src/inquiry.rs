@@ -1,7 +1,7 @@
 //! Requests that are no calls: prompts, resources, completions. They pass the same permission.
 
 use crate::answer::Answer;
-use crate::dispatch::{Deadline, Rounds, address_first, put_questions};
+use crate::dispatch::{Deadline, Rounds, address_first, only_declared, put_questions};
 use crate::engine::Engine;
 use crate::terms::Audited;
 use std::pin::pin;
@@ -232,6 +232,9 @@ impl Engine {
                         Ok(responses) => {
                             round = Round { input_responses: Some(responses), request_state: state }
                         }
+                        Err(_) if link.has_asked_too_much() => {
+                            return Err(UpstreamError::AskedTooMuch { server: server.to_string() });
+                        }
                         Err(error) => return Ok(Answer::Error(error)),
                     }
                 }
@@ -247,7 +250,7 @@ impl Engine {
                 {
                     return Ok(Answer::Error(RpcError { code: RESOURCE_NOT_FOUND, ..error }));
                 }
-                answer => return Ok(answer),
+                answer => return only_declared(answer, &inquiry.client),
             }
         }
         Ok(Answer::Error(RpcError::new(INVALID_PARAMS, "the server asked for input too often")))

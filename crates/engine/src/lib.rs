@@ -54,6 +54,7 @@ pub mod tokens;
 pub mod trace;
 mod trespass;
 mod trust;
+mod unrecorded;
 mod vault;
 mod waiting_room;
 

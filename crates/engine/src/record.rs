@@ -35,6 +35,7 @@ pub struct Tally {
     cancelled: Histogram,
     held: Histogram,
     microseconds: AtomicU64,
+    unrecorded: AtomicU64,
 }
 
 /// The tally at one moment.
@@ -73,6 +74,16 @@ impl Tally {
     /// Counts a call whose caller hung up.
     pub(crate) fn count_cancelled(&self, took: Duration) {
         self.add(&self.cancelled, took);
+    }
+
+    /// Counts a call that was made and whose end could not be written down.
+    pub(crate) fn count_unrecorded(&self) {
+        self.unrecorded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many calls were made and have no end in the record.
+    pub fn unrecorded(&self) -> u64 {
+        self.unrecorded.load(Ordering::Relaxed)
     }
 
     fn add(&self, counter: &Histogram, took: Duration) {

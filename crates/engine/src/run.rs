@@ -12,6 +12,7 @@ use crate::held::Approved;
 use crate::routing::{Manner, PROVIDER};
 use crate::terms::Audited;
 use crate::trace::CallSpan;
+use crate::unrecorded::Disclosure;
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
@@ -281,6 +282,8 @@ impl Run {
         // A write that cannot be noted is not made.
         written.map_err(|error| {
             self.journal = Journal::Nothing;
+            // It was not sent: that says nothing about the health of its tool.
+            self.sent = None;
             Problem::of(&error)
         })
     }
@@ -324,11 +327,11 @@ impl Run {
             let agreed = if self.licences > 0 { Agreed::ByPerson } else { Agreed::Unasked };
             Box::pin(self.engine.keep_letter(*lost, self.id, agreed, problem)).await;
         }
-        pin!(self.ended(&answer)).await;
-        answer
+        let disclosure = pin!(self.ended(&answer)).await;
+        disclosure.apply(answer)
     }
 
-    fn ended(mut self, answer: &Result<Answer, Problem>) -> impl Future<Output = ()> + Send + use<> {
+    fn ended(mut self, answer: &Result<Answer, Problem>) -> impl Future<Output = Disclosure> + Send + use<> {
         self.closed = true;
         let now = Instant::now();
         let took = now.saturating_duration_since(self.started);
@@ -340,14 +343,14 @@ impl Run {
             if self.journal == Journal::OnDisk || !self.held.is_empty() {
                 // In a task of its own: a caller who hangs up during a commit leaves no call and no held call open.
                 let settling = tokio::spawn(async move { self.settle(end).await });
-                if let Err(error) = settling.await {
+                return settling.await.unwrap_or_else(|error| {
                     tracing::error!("the end of a call was not written down: {error}");
-                }
-                return;
+                    Disclosure::Withheld
+                });
             }
             // The usual way: one row, safe from a kill and on disk a moment later.
             let entry = self.entry.take().map(|entry| end.fill(*entry, self.started));
-            self.close_journal(entry).await;
+            self.close_journal(entry).await
         }
     }
 
@@ -398,22 +401,24 @@ impl Run {
         }
     }
 
-    async fn settle(&mut self, end: End) {
+    async fn settle(&mut self, end: End) -> Disclosure {
         let engine = self.engine.clone();
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let at_ms = now_ms();
         let entry = self.entry.take().map(|entry| end.fill(*entry, self.started));
-        if self.journal == Journal::OnDisk {
+        let disclosure = if self.journal == Journal::OnDisk {
+            let otherwise = self.if_unrecorded(entry.as_ref());
             self.journal = Journal::Nothing;
             // The row of a call that changed something is on disk before its answer, together with its outcome.
             let error_code = end.code.as_deref().map(str::to_owned);
             let outcome = Outcome { call_id: self.id, at_ms, kind: end.kind, error_code, duration_ms };
-            if let Err(error) = engine.store().settle(outcome, entry).await {
-                tracing::error!("the end of a call was not written down: {error}");
+            match engine.store().settle(outcome, entry).await {
+                Ok(()) => Disclosure::Given,
+                Err(error) => engine.report_unrecorded(self.id, &self.user, &error, otherwise),
             }
         } else {
-            self.close_journal(entry).await;
-        }
+            self.close_journal(entry).await
+        };
         for held in std::mem::take(&mut self.held) {
             let result = end.result.clone().filter(|result| result.as_bytes().len() <= MAX_KEPT);
             // The next question is another held call's; this one led to it.
@@ -425,18 +430,29 @@ impl Run {
                 tracing::error!(held = %held.id, "the end of a held call was not written down: {error}");
             }
         }
+        disclosure
+    }
+
+    /// What becomes of the result if the row of the call cannot be kept. A read is answered all the same.
+    fn if_unrecorded(&self, entry: Option<&AuditEntry>) -> Disclosure {
+        match (self.journal, entry) {
+            (Journal::Noted | Journal::OnDisk, Some(_)) => Disclosure::Withheld,
+            _ => Disclosure::Given,
+        }
     }
 
     /// Notes the end of a call that is not known to have changed anything.
-    async fn close_journal(&mut self, entry: Option<AuditEntry>) {
+    async fn close_journal(&mut self, entry: Option<AuditEntry>) -> Disclosure {
+        let otherwise = self.if_unrecorded(entry.as_ref());
         let store = self.engine.store();
         let written = match (std::mem::take(&mut self.journal), entry) {
             (Journal::Noted, entry) => store.note_end(self.id, entry).await,
             (_, Some(entry)) => store.audit(entry).await,
-            (_, None) => return,
+            (_, None) => return Disclosure::Given,
         };
-        if let Err(error) = written {
-            tracing::error!("the end of a call was not written down: {error}");
+        match written {
+            Ok(()) => Disclosure::Given,
+            Err(error) => self.engine.report_unrecorded(self.id, &self.user, &error, otherwise),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::clock::now_ms;
 use crate::engine::Engine;
 use std::time::Duration;
 use toolbooth_core::audit::AuditKind;
-use toolbooth_core::caller::Caller;
+use toolbooth_core::caller::{Caller, OPERATOR_PREFIX};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::token::TokenRecord;
 
@@ -60,6 +60,11 @@ impl Engine {
     pub async fn make_token(&self, new: NewToken, by: &Caller) -> Result<MadeToken, Problem> {
         let NewToken { user, groups, persona, note, lasts } = new;
         check("a user", &user)?;
+        if user.starts_with(OPERATOR_PREFIX) {
+            return Err(bad(format!(
+                "a token cannot be for a user whose name begins with `{OPERATOR_PREFIX}`"
+            )));
+        }
         groups.iter().try_for_each(|group| check("a group", group))?;
         persona.iter().try_for_each(|persona| check("a persona", persona))?;
         note.iter().try_for_each(|note| check("a note", note))?;

@@ -76,12 +76,12 @@ pub struct TooManyConnections;
 /// All open connections.
 #[derive(Debug)]
 pub struct Connections {
-    limits: ConnectionLimits,
     open: Mutex<Open>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Open {
+    limits: ConnectionLimits,
     next: u64,
     strangers: BTreeMap<u64, Stranger>,
     of_source: HashMap<Source, usize>,
@@ -199,7 +199,21 @@ impl Open {
 impl Connections {
     /// No connections yet.
     pub fn new(limits: ConnectionLimits) -> Arc<Self> {
-        Arc::new(Self { limits, open: Mutex::default() })
+        let open = Open {
+            limits,
+            next: 0,
+            strangers: BTreeMap::new(),
+            of_source: HashMap::new(),
+            known: HashMap::new(),
+            known_count: 0,
+        };
+        Arc::new(Self { open: Mutex::new(open) })
+    }
+
+    /// Puts other bounds in force, for connections that come from now on. Open ones stay; a user over the new share
+    /// loses the oldest idle one with each that is added.
+    pub fn set_limits(&self, limits: ConnectionLimits) {
+        self.open().limits = limits;
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -209,11 +223,12 @@ impl Connections {
     /// A place for a new connection; nothing, where all places are those of known users.
     pub fn admit(self: &Arc<Self>, source: Source, stop: &CancellationToken) -> Option<Arc<Place>> {
         let mut open = self.open();
+        let limits = open.limits;
         let of_source = open.of_source.get(&source).copied().unwrap_or_default();
-        let has_room = if of_source >= self.limits.of_source {
+        let has_room = if of_source >= limits.of_source {
             open.make_room(|stranger| stranger.source == source)
-        } else if open.strangers.len() >= self.limits.strangers
-            || open.strangers.len() + open.known_count >= self.limits.total
+        } else if open.strangers.len() >= limits.strangers
+            || open.strangers.len() + open.known_count >= limits.total
         {
             open.make_room(|_| true)
         } else {
@@ -283,8 +298,8 @@ impl Place {
         if self.user.get().is_some() {
             return Ok(());
         }
-        let limits = self.connections.limits;
         let mut open = self.connections.open();
+        let limits = open.limits;
         if open.forget_stranger(self.id).is_none() {
             // Evicted a moment ago; the answer may still go out.
             return Ok(());
@@ -389,6 +404,23 @@ mod tests {
         let _dan = known("dan");
         assert_eq!(connections.count(), (0, 4));
         assert!(ann[0].is_evicted() && !bob[0].is_evicted() && !bob[1].is_evicted());
+    }
+
+    #[test]
+    fn a_smaller_share_holds_from_the_next_connection_on() {
+        let everything = ConnectionLimits { of_user: 4, ..LIMITS };
+        let (connections, stop) = (Connections::new(everything), CancellationToken::new());
+        let known = || {
+            let place = connections.admit(at(1), &stop).expect("room");
+            assert_eq!(place.known_as(&user("ann")), Ok(()));
+            place
+        };
+        let (first, second) = (known(), known());
+        let third = known();
+        connections.set_limits(LIMITS);
+        assert_eq!(connections.count(), (0, 3), "open connections stay");
+        let _fourth = known();
+        assert!(first.is_evicted() && !second.is_evicted() && !third.is_evicted());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::alarm::Alarm;
 use crate::body::Body;
 use crate::connections::{Busy, Place};
+use crate::cors;
 use crate::guard::{Embedding, TurnedAway};
 use crate::hearing::Hearing;
 use crate::identify::{Unidentified, persona_of};
@@ -132,8 +133,15 @@ async fn answer(doors: Doors, visitor: Visitor, request: Request<Incoming>) -> R
         return other_user(&doors, &visitor, &request).map(Body::Rest);
     }
     let embedding = if is_download { Embedding::Allowed } else { Embedding::Refused };
-    if let Err(away) = doors.door.guard.check(request.method(), request.headers(), embedding) {
-        return turned_away(&doors, &visitor, &request, away).map(Body::Rest);
+    let origin = match doors.door.guard.check(request.method(), request.headers(), embedding) {
+        Ok(origin) => origin.cloned(),
+        Err(away) => return turned_away(&doors, &visitor, &request, away).map(Body::Rest),
+    };
+    // A preflight carries no credential, so it is answered before anybody is identified.
+    if let Some(origin) = &origin
+        && let Some(response) = cors::preflight(request.method(), request.headers(), origin)
+    {
+        return response;
     }
     let pace = match (request.method(), path) {
         (&Method::POST, "/files") => Pace::Upload,
@@ -142,13 +150,14 @@ async fn answer(doors: Doors, visitor: Visitor, request: Request<Incoming>) -> R
     if let Some(persona) = persona_of(path) {
         let persona = persona.map(str::to_owned);
         let request = request.map(|body| Paced::new(body, pace));
-        return pin!(mcp::http::serve(doors.door, request, persona.as_deref(), &visitor)).await;
+        let response = pin!(mcp::http::serve(doors.door, request, persona.as_deref(), &visitor)).await;
+        return cors::readable_by(origin, response);
     }
     let mut request = request.map(|body| axum::body::Body::new(Paced::new(body, pace)));
     request.extensions_mut().insert(visitor);
     let answered = Box::pin(doors.rest.oneshot(request)).await;
     match answered {
-        Ok(response) => response.map(Body::Rest),
+        Ok(response) => cors::readable_by(origin, response.map(Body::Rest)),
         Err(never) => match never {},
     }
 }

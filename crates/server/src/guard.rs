@@ -4,7 +4,7 @@
 //! making its own name point here (Host). A page of another port of this machine is as foreign as any other.
 
 use http::header::{HOST, HeaderName, ORIGIN};
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use std::net::{IpAddr, SocketAddr};
 
 static FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -68,13 +68,13 @@ impl Guard {
         Self { hosts, origins: known }
     }
 
-    /// Lets a request through or says why not.
-    pub fn check(
+    /// Lets a request through, with the origin that it names, or says why not.
+    pub fn check<'h>(
         &self,
         method: &Method,
-        headers: &HeaderMap,
+        headers: &'h HeaderMap,
         embedding: Embedding,
-    ) -> Result<(), TurnedAway> {
+    ) -> Result<Option<&'h HeaderValue>, TurnedAway> {
         let bad_host = |status, reason| Err(TurnedAway { status, code: "request.bad-host", reason });
         let mut hosts = headers.get_all(HOST).iter();
         let Some(host) = hosts.next().and_then(|host| host.to_str().ok()) else {
@@ -92,19 +92,19 @@ impl Guard {
         if let Some(origin) = origins.next() {
             let known = origin.to_str().is_ok_and(|origin| self.knows_origin(origin));
             return match known && origins.next().is_none() {
-                true => Ok(()),
+                true => Ok(Some(origin)),
                 false => bad_origin("this Origin may not call the gateway"),
             };
         }
         // Browsers send no Origin with some requests of a page, but say whose page it is.
-        let Some(site) = headers.get(&FETCH_SITE) else { return Ok(()) };
+        let Some(site) = headers.get(&FETCH_SITE) else { return Ok(None) };
         if matches!(site.as_bytes(), b"same-origin" | b"none") {
-            return Ok(());
+            return Ok(None);
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let followed = headers.get(&FETCH_MODE).is_some_and(|mode| mode == "navigate");
         match reads && (followed || embedding == Embedding::Allowed) {
-            true => Ok(()),
+            true => Ok(None),
             false => bad_origin("a page of another site may not call the gateway"),
         }
     }
@@ -154,7 +154,6 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn guard() -> Guard {
         let address = SocketAddr::from(([127, 0, 0, 1], 8665));

@@ -10,6 +10,7 @@ pub mod body;
 pub mod connections;
 pub mod control;
 mod converse;
+mod cors;
 pub mod guard;
 mod hearing;
 pub mod identify;

@@ -6,6 +6,8 @@
 mod admission;
 #[path = "gateway/agreements.rs"]
 mod agreements;
+#[path = "gateway/approval_scope.rs"]
+mod approval_scope;
 #[path = "gateway/approvals.rs"]
 mod approvals;
 #[path = "gateway/approvers.rs"]
@@ -22,6 +24,8 @@ mod chaos;
 mod chat;
 #[path = "gateway/cold.rs"]
 mod cold;
+#[path = "gateway/config_changes.rs"]
+mod config_changes;
 #[path = "gateway/connections.rs"]
 mod connections;
 #[path = "gateway/crossing.rs"]
@@ -54,12 +58,16 @@ mod forgeries;
 mod forwarding;
 #[path = "gateway/framing.rs"]
 mod framing;
+#[path = "gateway/hang_ups.rs"]
+mod hang_ups;
 #[path = "gateway/health.rs"]
 mod health;
 #[path = "gateway/hostile.rs"]
 mod hostile;
 #[path = "gateway/impostor.rs"]
 mod impostor;
+#[path = "gateway/issuer.rs"]
+mod issuer;
 #[path = "gateway/kills.rs"]
 mod kills;
 #[path = "gateway/known.rs"]
@@ -82,6 +90,8 @@ mod names;
 mod openapi;
 #[path = "gateway/outward.rs"]
 mod outward;
+#[path = "gateway/overload.rs"]
+mod overload;
 #[path = "gateway/ownership.rs"]
 mod ownership;
 #[path = "gateway/plans.rs"]
@@ -98,8 +108,6 @@ mod reload;
 mod remote;
 #[path = "gateway/rest_tools.rs"]
 mod rest_tools;
-#[path = "gateway/restless.rs"]
-mod restless;
 #[path = "gateway/results.rs"]
 mod results;
 #[path = "gateway/rights.rs"]
@@ -118,18 +126,16 @@ mod search;
 mod security_page;
 #[path = "gateway/shadowing.rs"]
 mod shadowing;
-#[path = "gateway/shares.rs"]
-mod shares;
 #[path = "gateway/sign_in.rs"]
 mod sign_in;
+#[path = "gateway/signing_keys.rs"]
+mod signing_keys;
 #[path = "gateway/spoofing.rs"]
 mod spoofing;
 #[path = "gateway/stats.rs"]
 mod stats;
 #[path = "gateway/stdio.rs"]
 mod stdio;
-#[path = "gateway/strain.rs"]
-mod strain;
 #[path = "gateway/strangers.rs"]
 mod strangers;
 #[path = "gateway/strictness.rs"]
@@ -138,9 +144,9 @@ mod strictness;
 mod surface;
 #[path = "gateway/targets.rs"]
 mod targets;
+#[path = "gateway/user_quotas.rs"]
+mod user_quotas;
 #[path = "gateway/visitors.rs"]
 mod visitors;
 #[path = "gateway/waiting.rs"]
 mod waiting;
-#[path = "gateway/yes.rs"]
-mod yes;

@@ -1,4 +1,4 @@
-//! What is printed gets out, or the command says that it did not.
+//! A command that cannot write its output fails.
 
 use crate::world::{World, words};
 use std::fs::OpenOptions;

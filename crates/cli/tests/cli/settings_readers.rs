@@ -1,6 +1,6 @@
 //! Every setting has a reader. The settings come from the schema; for each, this table names the line of code that acts
-//! on it. A setting that is missing here, or whose line is gone, fails the test: nothing may be understood, checked and
-//! then forgotten.
+//! on it. A setting that is missing here, or whose line is gone, fails the test: no setting may be parsed and checked
+//! and then ignored.
 //!
 //! Audit H1: `allow_tools` and `deny_tools` were parsed and checked, and nothing read them.
 
@@ -11,11 +11,11 @@ use std::path::Path;
 
 /// What acts on a setting.
 enum How {
-    /// A file below `crates/cli/src`, and what stands in it.
+    /// A file, relative to `crates/cli/src`, and a line of code in it.
     Read(&'static str, &'static str),
-    /// Nothing does; `config check` warns, and this stands in the checks.
+    /// Not implemented; `config check` warns by this line of the checks.
     NotYet(&'static str),
-    /// It is for people who read the file.
+    /// Text for readers of the file; no code acts on it.
     Prose,
 }
 
@@ -302,9 +302,9 @@ impl Walk<'_> {
 fn check(found: &BTreeSet<String>, table: &[(&str, How)]) {
     let listed: BTreeSet<String> = table.iter().map(|(path, _)| (*path).to_owned()).collect();
     let unread: Vec<_> = found.difference(&listed).collect();
-    assert!(unread.is_empty(), "settings that nothing is known to read: {unread:?}");
+    assert!(unread.is_empty(), "settings without a reader in this table: {unread:?}");
     let gone: Vec<_> = listed.difference(found).collect();
-    assert!(gone.is_empty(), "no settings any more: {gone:?}");
+    assert!(gone.is_empty(), "listed here but not in the schema: {gone:?}");
     for (path, how) in table {
         let (file, line) = match how {
             Read(file, line) => (*file, *line),

@@ -159,7 +159,7 @@ fn the_first_failure_ends_a_script() {
 fn a_script_that_cannot_be_read_fails() {
     let world = World::with_server();
     let input = format!("/call sh_probe n=1\n/call sh_probe {}\n/call sh_probe n=2\n", "x".repeat(1 << 20));
-    // audit: a 1 MiB line ends the shell. It is a command that failed, no more.
+    // audit: a 1 MiB line ends the shell. Now only the command fails.
     expect![[r#"
         {"n":1}
         error[usage.shell-cut]: a line is longer than 1 MiB and was not taken

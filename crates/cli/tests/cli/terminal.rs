@@ -32,7 +32,7 @@ impl Sitting {
         Self::typing_ahead(world, line, "")
     }
 
-    /// At a terminal where somebody pressed keys before the command was there to read them.
+    /// At a terminal with keys pressed before the command reads them.
     fn typing_ahead(world: &World, line: &str, keys: &str) -> Self {
         let size = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
@@ -226,7 +226,7 @@ fn trust_is_given_after_looking() {
 
 // audit: type-ahead approves
 #[test]
-fn what_was_typed_before_a_question_is_no_answer_to_it() {
+fn input_typed_before_a_question_does_not_answer_it() {
     let asks = [(".config/toolbooth/toolbooth.toml", "[approval]\ndefault = \"writes\"\n")];
     let world = World::new(&asks);
     let mut sitting = Sitting::typing_ahead(&world, "call identity_create_record title=x", "y\ry\r");

@@ -155,7 +155,7 @@ fn the_settings_of_tools_mcp_reach_its_servers() {
 }
 
 #[test]
-fn who_shares_a_server_is_left_to_the_server_unless_it_is_said() {
+fn sharing_of_a_server_is_automatic_unless_configured() {
     let world = World::config(
         "work/mcp.json",
         r#"{"servers": {"a": {"command": "x"}, "b": {"url": "http://h/"}, "c": {"command": "x", "share": "all"}}}"#,

@@ -476,17 +476,17 @@ fn a_manifest_of_a_project_waits_for_trust() {
         let loaded = world.load().unwrap();
         assert!(loaded.manifests.is_empty(), "what was not agreed to does not count: {config}");
         assert!(loaded.untrusted.iter().any(|one| one.preview.fields["spy"].contains("worse")));
-        // A running gateway goes on by what was agreed to: an edit must not lift what an entry forbids.
+        // A running gateway keeps the trusted version: an edit must not lift what an entry forbids.
         world.sources.good_manifests = trusted.good_manifests;
         let loaded = world.load().unwrap();
         assert!(format!("{:?}", loaded.manifests).contains("evil"), "{:?}", loaded.manifests);
         assert_eq!(loaded.kept_manifests, [world.path("work/tools/a.json")]);
         world.sources.trust.forget(&world.path("work/tools/a.json"));
-        assert!(world.load().unwrap().manifests.is_empty(), "trust that is taken back is gone");
+        assert!(world.load().unwrap().manifests.is_empty(), "manifests are loaded without trust");
     }
 }
 
-/// The codes of what is said of one file's text, and how many entries can be used.
+/// The codes reported for one file, and how many of its entries are usable.
 fn codes(text: &str) -> (Vec<&'static str>, usize) {
     let world = World::new(&[("work/m.json", text)]);
     let checked = check(&world.path("work/m.json"), &Variables::default());
@@ -511,7 +511,7 @@ fn labels_are_spelled_exactly() {
 
 /// Audit: an entry could take the name of a built-in tool.
 #[test]
-fn no_entry_takes_or_imitates_a_name_of_the_gateways_own() {
+fn no_entry_takes_or_imitates_a_built_in_name() {
     for name in ["mcp_tool_search", "artifact_read", "MCP-Tool-Call", "mcp.tool.list", "mсp_tool_call"] {
         for rest in ["", r#", "providers": [{"name": "openai"}]"#] {
             let (codes, usable) = codes(&format!(r#"{{"name": "{name}"{rest}}}"#));
@@ -521,9 +521,9 @@ fn no_entry_takes_or_imitates_a_name_of_the_gateways_own() {
     assert_eq!(codes(r#"{"name": "tool_search"}"#), (vec![], 1));
 }
 
-/// Audit: two entries for one tool were called sound.
+/// Audit: two entries for one tool were not reported.
 #[test]
-fn a_second_entry_for_one_tool_is_told_of() {
+fn a_second_entry_for_one_tool_is_reported() {
     let wrap = |name: &str| {
         format!(
             r#"{{"name": "{name}", "providers": [{{"name": "mcp", "config": {{"server": "web", "tool": "find"}}}}]}}"#
@@ -559,9 +559,9 @@ fn a_second_entry_for_one_tool_is_told_of() {
     .assert_eq(&world.short(&checked.findings.iter().map(render).collect::<String>()));
 }
 
-/// Audit: look-alike letters were not flagged, and `side_effects: none` on `delete_everything` went unsaid.
+/// Audit: look-alike letters were not flagged, and `side_effects: none` on `delete_everything` was not reported.
 #[test]
-fn deceiving_names_and_labels_are_told_of() {
+fn deceptive_names_and_labels_are_reported() {
     let cases = [
         (r#"{"name": "pаy"}"#, vec!["manifest.lookalike-name"]), // Cyrillic а
         (r#"{"name": "größe"}"#, vec![]),
@@ -584,7 +584,7 @@ fn deceiving_names_and_labels_are_told_of() {
     assert_eq!(told, ["manifest.label-below-name"]);
 }
 
-/// Audit: an entry named `mcp.server.tool` with providers of its own replaced that tool unsaid.
+/// Audit: an entry named `mcp.server.tool` with providers of its own replaced that tool without a report.
 #[test]
 fn the_id_of_a_servers_tool_means_that_tool() {
     let http = r#"{"name": "http", "config": {"url": "https://h/"}}"#;

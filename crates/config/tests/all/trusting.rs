@@ -206,7 +206,7 @@ fn trust_sticks_where_a_trusted_file_moves_the_data_directory() {
     }
 }
 
-/// Audit A2: only the loss of a file that counted keeps a gateway from going on without it.
+/// Audit A2: a reload is refused only if the lost file was in use.
 #[test]
 fn a_project_file_has_an_effect_once_it_is_trusted() {
     let mut world = World::new(&[

@@ -1,6 +1,7 @@
 //! Dead letters: calls that were accepted and came to nothing are written down before their caller hears of it,
 //! and can be made again, as their first caller.
 
+mod copy;
 mod desk;
 mod replay;
 
@@ -11,13 +12,14 @@ use crate::clock::now_ms;
 use crate::engine::Engine;
 use crate::keys::sealing_key;
 use crate::routing::InnerQuestion;
+use copy::CallCopy;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{OnceCell, Semaphore};
 use toolbooth_core::call::{Sealed, fingerprint};
-use toolbooth_core::caller::Caller;
+use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::dead_letter::{
     Attempt, Letter, LetterFault, LetterState, Replaying, SCHEDULE_SECONDS, deserves_letter, next_retry_ms,
@@ -162,6 +164,7 @@ fn provider_of(tool: &Tool) -> String {
 /// A call that was accepted and failed: what a letter is written from.
 pub(crate) struct Lost {
     caller: Arc<Caller>,
+    client: Arc<ClientFacts>,
     tool: Arc<Tool>,
     arguments: RawJson,
     attempts: Vec<Attempt>,
@@ -177,6 +180,7 @@ impl Lost {
         }
         let lost = Self {
             caller: call.caller().clone(),
+            client: call.client().clone(),
             tool: call.tool().clone(),
             arguments: call.public_arguments().clone(),
             attempts,
@@ -243,7 +247,7 @@ impl Engine {
             Agreed::Unasked => replaying_of(&lost.tool),
         };
         let may_have_happened = lost.may_have_happened();
-        let Lost { caller, tool, arguments, attempts, .. } = lost;
+        let Lost { caller, client, tool, arguments, attempts, .. } = lost;
         let mut letter = Letter {
             id: Uuid::now_v7(),
             call_id: call,
@@ -273,7 +277,7 @@ impl Engine {
             replays: 0,
             ended_ms: None,
         };
-        letter.sealed = self.seal_letter(&letter, &arguments).await;
+        letter.sealed = self.seal_letter(&letter, CallCopy { client: client.name(), arguments }).await;
         // What cannot be made again is not planned.
         if letter.sealed.is_some() {
             letter.next_retry_ms = self.next_replay_ms(&letter);
@@ -309,20 +313,20 @@ impl Engine {
         }
     }
 
-    async fn seal_letter(&self, letter: &Letter, arguments: &RawJson) -> Option<String> {
+    async fn seal_letter(&self, letter: &Letter, copy: CallCopy) -> Option<String> {
         // As text it is a third longer.
-        if arguments.as_bytes().len() > MAX_SEALED_BYTES / 2 {
+        if copy.arguments.as_bytes().len() > MAX_SEALED_BYTES / 2 {
             return None;
         }
-        self.sealer().await?.seal(arguments.as_bytes(), &letter.binding())
+        self.sealer().await?.seal(&copy.write(), &letter.binding())
     }
 
-    async fn open_letter(&self, letter: &Letter) -> Result<RawJson, LetterFault> {
+    async fn open_letter(&self, letter: &Letter) -> Result<CallCopy, LetterFault> {
         let id = letter.id;
         let sealed = letter.sealed.as_deref().ok_or(LetterFault::NoCopy { id })?;
         let sealer = self.sealer().await.ok_or(LetterFault::KeyLost { id })?;
         let opened = sealer.open(sealed, &letter.binding()).ok_or(LetterFault::KeyLost { id })?;
-        RawJson::parse(opened).map_err(|_| LetterFault::KeyLost { id })
+        CallCopy::read(opened).ok_or(LetterFault::KeyLost { id })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Making a letter's call again: the whole way of a call, as the first caller, with the rights they have now.
 
+use super::copy::CallCopy;
 use super::{Lost, letter_event};
 use crate::answer::Answer;
 use crate::call::CallRequest;
@@ -9,6 +10,7 @@ use crate::engine::Engine;
 use crate::rights::rights_gone;
 use crate::roster::{Absentee, Rights};
 use crate::run::Run;
+use crate::unrecorded::UNRECORDED;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -19,7 +21,6 @@ use toolbooth_core::dead_letter::{
 };
 use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_core::json::RawJson;
 use toolbooth_core::permission::{Permission, on_tool};
 use toolbooth_store::LetterContest;
 use toolbooth_upstream::connection::{Progress, Round};
@@ -90,9 +91,9 @@ impl Engine {
         letter: Letter,
         by: Option<&Caller>,
     ) -> Result<Replayed, Problem> {
-        let arguments = self.open_letter(&letter).await;
-        if by.is_some() {
-            arguments.clone()?;
+        let copy = self.open_letter(&letter).await;
+        if let (Some(_), Err(fault)) = (by, &copy) {
+            return Err(Problem::of(fault));
         }
         let asked_by = by.map(|by| &*by.user);
         let audit = letter.trace(now_ms(), asked_by, "replayed");
@@ -104,8 +105,8 @@ impl Engine {
         };
         self.emit(letter_event(EventKind::DeadLetterRetrying, &letter));
         let began = Instant::now();
-        let (answer, lost) = match arguments {
-            Ok(arguments) => self.make_again(&letter, arguments, asked_by).await,
+        let (answer, lost) = match copy {
+            Ok(copy) => self.make_again(&letter, copy, asked_by).await,
             Err(fault) => (Err(Problem::of(&fault)), None),
         };
         let settlement = self.settlement(&letter, &answer, lost.as_deref(), began);
@@ -133,7 +134,7 @@ impl Engine {
     async fn make_again(
         self: &Arc<Self>,
         letter: &Letter,
-        arguments: RawJson,
+        copy: CallCopy,
         by: Option<&str>,
     ) -> (Result<Answer, Problem>, Option<Box<Lost>>) {
         let gone = || (Err(rights_gone(&letter.exposed, &letter.user)), None);
@@ -145,9 +146,10 @@ impl Engine {
         let name = self.address_of(&letter.server, &letter.tool);
         let mut incoming = Incoming {
             caller,
-            client: Arc::new(ClientFacts::default()),
+            // Rules about the client that made the call hold for it still.
+            client: Arc::new(ClientFacts::remembered(&copy.client)),
             name,
-            arguments: Some(arguments),
+            arguments: Some(copy.arguments),
             meta: Vec::new(),
         };
         let mut run = Run::open(self, &mut incoming);
@@ -196,6 +198,8 @@ impl Engine {
             Ok(Answer::InputRequired { .. }) => {
                 failed("call.needs-client", "the server asks something", None)
             }
+            // It was made: to make it again is for a person to decide.
+            Err(problem) if problem.code == UNRECORDED => Settlement::Resolved(tried(UNRECORDED)),
             Err(problem) => {
                 let next = deserves_letter(problem).then(|| self.next_replay_ms(letter)).flatten();
                 failed(problem.code, &problem.message, next.filter(|_| lost.is_some()))

@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use toolbooth_core::call::inject::{
     Claims, Expected, KeyError, SignedUrl, TokenFault, TokenKey, TokenKeys, Uses,
 };
-use toolbooth_core::caller::IdentifiedBy;
+use toolbooth_core::caller::{Caller, IdentifiedBy};
+use toolbooth_core::catalog::Catalog;
 use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_core::file::FileRow;
 use toolbooth_core::names::ServerName;
@@ -180,7 +181,8 @@ impl UseCount {
 }
 
 impl Engine {
-    /// The file that a token opens, if its owner may still use the server that the address was made for.
+    /// The file that a token opens, if the server that the address was made for is in the catalog and the file's owner
+    /// may still use it.
     pub async fn file_by_token(
         &self,
         id: &str,
@@ -188,7 +190,6 @@ impl Engine {
         look: Look,
     ) -> Result<FileRow, TokenRefusal> {
         let Granted { file, server } = self.files().by_token(id, token, look).await?;
-        let Some(roster) = self.roster() else { return Ok(file) };
         let owner = Absentee {
             user: &file.user,
             persona: None,
@@ -196,13 +197,22 @@ impl Engine {
             level: None,
             identified_by: Some(&IdentifiedBy::Any),
         };
-        let Rights::Known(owner) = roster.rights(owner).await else { return Err(TokenRefusal::Invalid) };
-        let catalog = self.catalog();
-        let entry = catalog.servers().iter().find(|(name, _)| name.as_str() == server);
-        let is_admitted =
-            entry.is_none_or(|(_, part)| part.entry.groups.iter().any(|group| owner.groups.contains(group)));
-        if is_admitted { Ok(file) } else { Err(TokenRefusal::Invalid) }
+        let Rights::Known(owner) = self.rights(owner).await else { return Err(TokenRefusal::Invalid) };
+        match is_admitted(&self.catalog(), &server, &owner) {
+            true => Ok(file),
+            false => Err(TokenRefusal::Invalid),
+        }
     }
+}
+
+/// Whether a server is in the catalog, enabled, and admits one of the caller's groups. A server that was taken out of the
+/// configuration admits no one: its process may still run and hold addresses.
+// Personas are not compared: the file's row does not say through which one the call was made.
+pub(super) fn is_admitted(catalog: &Catalog, server: &str, owner: &Caller) -> bool {
+    let part = catalog.servers().iter().find(|(name, _)| name.as_str() == server);
+    part.is_some_and(|(_, part)| {
+        part.entry.enabled && part.entry.groups.iter().any(|group| owner.groups.contains(group))
+    })
 }
 
 /// What a token is shown for.

@@ -1,11 +1,14 @@
 //! Files of an engine, in memory: who finds what, and which tokens open which.
 
-use super::address::Look;
+use super::address::{Look, is_admitted};
 use super::*;
 use futures_util::{TryStreamExt, stream};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use toolbooth_core::catalog::{Catalog, Discovery, Naming, admit};
 use toolbooth_core::fault::Fault;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::server::{ServerEntry, Transport};
 use toolbooth_store::{MemoryStore, Retention};
 
 struct World {
@@ -233,5 +236,33 @@ async fn weak_keys_are_refused() {
         let room = FileRoom { key: Some(key.as_bytes().to_vec()), ..FileRoom::in_memory() };
         let refused = Files::open(room, World::new().store).await.expect_err("a weak key");
         assert_eq!(refused.code, "config.weak-key", "{key}");
+    }
+}
+
+// audit: a server that left the catalog counts as admitted.
+#[test]
+fn only_a_server_of_the_catalog_is_admitted() {
+    let mut parts = BTreeMap::new();
+    for (name, group, enabled) in
+        [("open", "users", true), ("closed", "staff", true), ("disabled", "users", false)]
+    {
+        let name: ServerName = name.parse().expect("a name");
+        let mut entry = ServerEntry::with_defaults(name.clone(), Transport::Own);
+        (entry.groups, entry.enabled) = (vec![group.to_owned()], enabled);
+        let part = admit(&Arc::new(entry), &Discovery::default(), &Naming::default(), &|_| false);
+        parts.insert(name, Arc::new(part));
+    }
+    let catalog = Catalog::new(1, parts);
+    let (ann, staff) = (ann(None), Caller::guest("bo", ["staff".to_owned()]));
+    let cases = [
+        ("open", &ann, true),
+        ("closed", &ann, false),
+        ("closed", &staff, true),
+        ("disabled", &ann, false),
+        ("gone", &ann, false),
+        ("", &ann, false),
+    ];
+    for (server, owner, expected) in cases {
+        assert_eq!(is_admitted(&catalog, server, owner), expected, "{server} for {}", owner.user);
     }
 }

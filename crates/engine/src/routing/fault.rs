@@ -145,6 +145,7 @@ pub(crate) fn may_pass(error: &UpstreamError, failures: u32) -> bool {
         | UpstreamError::NeedsAuth { .. }
         | UpstreamError::ShareUsed { .. }
         | UpstreamError::Flooded { .. }
+        | UpstreamError::AskedTooMuch { .. }
         | UpstreamError::NotStarted(_) => false,
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use toolbooth_core::caller::{Caller, IdentifiedBy};
-use toolbooth_engine::{Absentee, Rights, Roster, SignIn};
+use toolbooth_engine::{Absentee, Rights, Roster, SignIn, clock};
 
 /// How many users are remembered here; the store remembers more.
 const MAX_USERS: usize = 10_000;
@@ -24,7 +24,7 @@ pub(super) struct Acquaintances {
 impl Acquaintances {
     /// Notes what a signed token said; what is to be kept, where it says something new.
     pub(super) fn note(&self, claimed: &Claimed, issuer: &str) -> Option<SignIn> {
-        let until = claimed.until.unwrap_or_else(|| SystemTime::now() + BELIEVED_FOR);
+        let until = claimed.until.unwrap_or_else(|| clock::now() + BELIEVED_FOR);
         let sign_in = SignIn {
             user: claimed.user.clone(),
             issuer: issuer.to_owned(),

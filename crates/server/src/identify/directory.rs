@@ -6,7 +6,7 @@ use super::{Claimed, is_name};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use toolbooth_core::call::policy::RuleBook;
-use toolbooth_core::caller::{Admin, Caller, Carried, Groups, Standing};
+use toolbooth_core::caller::{Admin, Caller, Carried, Groups, OPERATOR_PREFIX, Standing};
 use toolbooth_core::compliance::Levels;
 use toolbooth_core::permission::{Permission, on_persona};
 use toolbooth_core::persona::Personas;
@@ -58,7 +58,8 @@ impl Directory {
         persona: Option<&str>,
         level: Option<&str>,
     ) -> Result<Arc<Caller>, Unidentified> {
-        if !is_name(&claimed.user) {
+        // The operator at the machine shows no credential, so a credential that names them is refused.
+        if !is_name(&claimed.user) || claimed.user.starts_with(OPERATOR_PREFIX) {
             return Err(Unidentified::Refused);
         }
         let mut groups: BTreeSet<String> = claimed.groups.into_iter().filter(|name| is_name(name)).collect();

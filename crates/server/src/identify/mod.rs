@@ -108,8 +108,12 @@ struct Wish<'a> {
 #[derive(Debug)]
 pub struct Identity {
     mode: ArcSwap<Mode>,
-    operator: Arc<str>,
+    /// The account that the gateway runs as.
+    account: Arc<str>,
+    /// Every caller in `local` mode.
     owner: Arc<Caller>,
+    /// The caller at the control socket in the other modes.
+    operator: Arc<Caller>,
     directory: ArcSwap<Directory>,
     remembered: Remembered,
     throttle: Throttle,
@@ -119,12 +123,13 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Callers by a mode, with rights by a directory. The operator is the user the gateway runs as.
-    pub fn new(mode: Mode, operator: &str, directory: Directory, resource: Resource) -> Self {
+    /// Callers by a mode, with rights by a directory. The account is the user the gateway runs as.
+    pub fn new(mode: Mode, account: &str, directory: Directory, resource: Resource) -> Self {
         Self {
             mode: ArcSwap::from_pointee(mode),
-            operator: operator.into(),
-            owner: Arc::new(Caller::owner(operator)),
+            account: account.into(),
+            owner: Arc::new(Caller::owner(account)),
+            operator: Arc::new(Caller::operator(account)),
             directory: ArcSwap::from_pointee(directory),
             remembered: Remembered::default(),
             throttle: Throttle::default(),
@@ -139,9 +144,21 @@ impl Identity {
         Self::new(Mode::Local(LocalUsers::Own), user, Directory::default(), Resource::default())
     }
 
+    /// Every caller is the operator at the machine: inside a command, on the store of a gateway whose callers show
+    /// credentials. What the command leaves there does not belong to a network user with the name of the account.
+    pub fn operator(account: &str, directory: Directory) -> Self {
+        let identity = Self::new(Mode::Local(LocalUsers::Own), account, directory, Resource::default());
+        Self { owner: identity.operator.clone(), ..identity }
+    }
+
     /// Whether a connection is let in by who owns its other end.
     pub fn asks_for_peer(&self) -> bool {
         matches!(**self.mode.load(), Mode::Local(LocalUsers::Own))
+    }
+
+    /// Whether every caller is the owner.
+    pub fn is_local(&self) -> bool {
+        matches!(**self.mode.load(), Mode::Local(_))
     }
 
     /// Whether all connections are those of one user or of one proxy.
@@ -161,7 +178,7 @@ impl Identity {
         self.mode.store(other.mode.load_full());
         self.acquainted.forget();
         self.remembered.forget();
-        let _ = self.taken_back.send(self.operator.clone());
+        let _ = self.taken_back.send(self.account.clone());
     }
 
     /// Puts other groups, personas and levels in force, for everybody at once; says whether any differ.
@@ -193,13 +210,17 @@ impl Identity {
         // Before the mode is replaced: a caller identified by the old mode must not be cached.
         let since = self.remembered.generation();
         let mode = self.mode.load();
-        // Over the control socket the operator administers every gateway, as they could by its files.
-        let is_operator = matches!(knock, Knock::Http { via: Via::Control, .. });
-        if is_operator || matches!(**mode, Mode::Local(_)) {
+        let everything = match (&**mode, knock) {
+            (Mode::Local(_), _) => Some(&self.owner),
+            // Over the control socket the operator administers every gateway, as they could by its files.
+            (_, Knock::Http { via: Via::Control, .. }) => Some(&self.operator),
+            _ => None,
+        };
+        if let Some(caller) = everything {
             let directory = self.directory.load();
             return match wish {
-                Wish { persona: None, level: None } if directory.veil.is_none() => Ok(self.owner.clone()),
-                wish => directory.grant_owner(&self.owner, wish.persona, wish.level),
+                Wish { persona: None, level: None } if directory.veil.is_none() => Ok(caller.clone()),
+                wish => directory.grant_owner(caller, wish.persona, wish.level),
             };
         }
         let address = match knock {
@@ -223,7 +244,7 @@ impl Identity {
         book: &dyn TokenBook,
     ) -> Result<Arc<Caller>, Unidentified> {
         let (kind, shown) = match (knock, &**mode) {
-            (Knock::Socket { .. }, _) => ("socket", &*self.operator),
+            (Knock::Socket { .. }, _) => ("socket", &*self.account),
             (Knock::Http { headers, .. }, Mode::Header(proxy)) => ("user", proxy.user(headers)?),
             (Knock::Http { headers, .. }, _) => ("token", bearer::token(headers)?),
         };
@@ -242,7 +263,7 @@ impl Identity {
             }
             // Tokens of our own go by our own clock, which is never set back; those of others by the system's.
             ("token", _) => token::check(book, shown, clock::now()).await?,
-            // The operator is nobody special here: a user of that name, with groups by the configuration.
+            // The account has no special rights here: a user of that name, with groups by the configuration.
             _ => Claimed { user: shown.to_owned(), ..Claimed::default() },
         };
         let until = claimed.until;
@@ -272,31 +293,31 @@ impl Identity {
         tokens: &[TokenRecord],
         kept: Option<SignIn>,
     ) -> Result<Rights, Unidentified> {
-        let (now, user) = (SystemTime::now(), who.user);
-        let operator = *user == *self.operator;
-        let named = || Claimed { user: user.to_owned(), ..Claimed::default() };
-        // Only the machine itself vouches for the operator's name where callers show tokens.
+        // What was kept expires by our own clock, which is never set back.
+        let (now, user) = (clock::now(), who.user);
+        if let Some(caller) = self.absent_owner(who) {
+            let owner = self.directory.load().grant_owner(caller, who.persona, who.level)?;
+            return Ok(Rights::Known(owner));
+        }
+        // Only the machine itself vouches for the account's name where callers show tokens.
         let by_name = matches!(who.identified_by, None | Some(IdentifiedBy::Name | IdentifiedBy::Any));
+        let is_account = by_name && *user == *self.account;
+        let named = || Claimed { user: user.to_owned(), ..Claimed::default() };
         let claimed = match &*self.mode.load_full() {
-            Mode::Local(_) if operator => {
-                let owner = self.directory.load().grant_owner(&self.owner, who.persona, who.level)?;
-                return Ok(Rights::Known(owner));
-            }
             Mode::Local(_) => None,
             Mode::Header(_) => by_name.then(named),
             Mode::Token => {
-                let standing = |which| token::standing_of(user, which, tokens, clock::now());
-                match who.identified_by {
+                let standing = |which| token::standing_of(user, which, tokens, now);
+                let of_tokens = match who.identified_by {
                     Some(IdentifiedBy::Token(id)) => standing(Which::One(id)),
-                    Some(IdentifiedBy::SignedToken) => None,
-                    Some(IdentifiedBy::Name) => operator.then(named),
-                    Some(IdentifiedBy::Any) => standing(Which::Any).or_else(|| operator.then(named)),
-                    None => standing(Which::Common).or_else(|| operator.then(named)),
-                }
+                    Some(IdentifiedBy::Any) => standing(Which::Any),
+                    None => standing(Which::Common),
+                    Some(_) => None,
+                };
+                of_tokens.or_else(|| is_account.then(named))
             }
-            Mode::Jwt(_) if operator && by_name => Some(named()),
+            Mode::Jwt(_) if is_account => Some(named()),
             Mode::Jwt(jwt) => match who.identified_by {
-                Some(IdentifiedBy::Name | IdentifiedBy::Token(_)) => None,
                 Some(IdentifiedBy::SignedToken | IdentifiedBy::Any) | None => {
                     let claimed = self.acquainted.claim(user, kept, jwt.issuer(), now);
                     if claimed.is_none() {
@@ -305,11 +326,23 @@ impl Identity {
                     }
                     claimed
                 }
+                Some(_) => None,
             },
         };
         let Some(claimed) = claimed else { return Ok(Rights::Gone) };
         let directory = self.directory.load_full();
         directory.grant(claimed, who.persona, who.level).await.map(Rights::Known)
+    }
+
+    /// The owner or the operator, if one of them made an earlier call. How they were identified counts beside the name:
+    /// a call by a token of a user with the account's name is not the owner's, also when the mode is `local` by now.
+    fn absent_owner(&self, who: Absentee<'_>) -> Option<&Arc<Caller>> {
+        use IdentifiedBy::{Any, Name, Operator};
+        match who.identified_by {
+            Some(Operator | Any) if *who.user == *self.operator.user => Some(&self.operator),
+            None | Some(Name | Any) if self.is_local() && *who.user == *self.owner.user => Some(&self.owner),
+            _ => None,
+        }
     }
 
     /// The same caller through another persona, for requests that name one later than their headers do.

@@ -151,6 +151,84 @@ async fn rights_come_from_the_directory() {
     assert!(!identify("ann").await.groups.contains("staff"), "a new directory is in force at once");
 }
 
+/// The rights that the user of an earlier call has now, identified so: who they are, or what else there is to say.
+async fn later(identity: &Identity, user: &str, by: Option<IdentifiedBy>, tokens: &[TokenRecord]) -> String {
+    let who = Absentee { user, persona: None, session: None, level: None, identified_by: by.as_ref() };
+    match identity.absent(who, tokens, None).await.unwrap() {
+        Rights::Known(caller) => format!("{} {:?} {:?}", caller.user, caller.standing, caller.admin),
+        Rights::Gone => "gone".to_owned(),
+        Rights::Unknown(_) => "unknown".to_owned(),
+    }
+}
+
+fn token_of(user: &str) -> TokenRecord {
+    TokenRecord {
+        id: "1".into(),
+        hash: TokenRecord::hash_of("good"),
+        user: user.into(),
+        groups: Vec::new(),
+        persona: None,
+        note: None,
+        created_ms: 0,
+        expires_ms: None,
+        revoked_ms: None,
+    }
+}
+
+#[tokio::test]
+async fn the_operator_keeps_their_rights_and_shares_them_with_no_user_of_that_name() {
+    let tokens = [token_of("me")];
+    let book = Book(Mutex::new(tokens[0].clone()));
+    let identity = Identity::new(Mode::Token, "me", directory(), Resource::default());
+    let none = headers(&[]);
+    let control = Knock::Http { headers: &none, persona: None, via: Via::Control };
+    let operator = identity.identify(control, &book).await.unwrap();
+    assert_eq!((operator.admin, operator.standing), (Admin::Yes, Standing::Owner));
+    let shown = headers(&[("authorization", "Bearer good")]);
+    let guest = Knock::Http { headers: &shown, persona: None, via: Via::Inside };
+    let guest = identity.identify(guest, &book).await.unwrap();
+    assert_eq!((&*guest.user, guest.admin), ("me", Admin::No));
+    assert_ne!(operator.user, guest.user, "they own nothing in common");
+
+    let local = Identity::local("me");
+    let by_token = || Some(IdentifiedBy::Token("1".into()));
+    let other = || Some(IdentifiedBy::Other("passkey".into()));
+    let cases = [
+        // Where callers show tokens.
+        (&identity, &*operator.user, Some(operator.identified_by.clone()), "operator:me Owner Yes"),
+        (&identity, &*operator.user, Some(IdentifiedBy::Any), "operator:me Owner Yes"),
+        (&identity, "operator:you", Some(IdentifiedBy::Operator), "gone"),
+        (&identity, "me", Some(IdentifiedBy::Operator), "gone"),
+        (&identity, "me", by_token(), "me Guest No"),
+        (&identity, "me", Some(IdentifiedBy::Name), "me Guest No"),
+        (&identity, "ann", Some(IdentifiedBy::Name), "gone"),
+        (&identity, "me", other(), "gone"),
+        // After a restart in `local` mode.
+        (&local, &*operator.user, Some(IdentifiedBy::Operator), "operator:me Owner Yes"),
+        (&local, "me", Some(IdentifiedBy::Name), "me Owner Yes"),
+        (&local, "me", None, "me Owner Yes"),
+        (&local, "me", by_token(), "gone"),
+        (&local, "me", Some(IdentifiedBy::SignedToken), "gone"),
+        (&local, "me", other(), "gone"),
+    ];
+    for (identity, user, by, expected) in cases {
+        let found = later(identity, user, by.clone(), &tokens).await;
+        assert_eq!(found, expected, "{user} {by:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_credential_names_the_operator() {
+    let book = Book(Mutex::new(token_of("operator:me")));
+    let identity = Identity::new(Mode::Token, "me", directory(), Resource::default());
+    let shown = headers(&[("authorization", "Bearer good")]);
+    let knock = Knock::Http { headers: &shown, persona: None, via: Via::Inside };
+    assert_eq!(identity.identify(knock, &book).await, Err(Unidentified::Refused));
+    let shown = headers(&[("x-user-email", "operator:me"), ("x-proxy-secret", "let me in")]);
+    let knock = Knock::Http { headers: &shown, persona: None, via: Via::Inside };
+    assert_eq!(proxied().identify(knock, &NoBook).await, Err(Unidentified::Refused));
+}
+
 #[tokio::test]
 async fn unknown_and_forbidden_personas_read_the_same() {
     let (proxied, local) = (proxied(), Identity::local("me"));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_remembered_by_a_few_bytes() {
+    fn a_session_keeps_few_bytes_of_client_info() {
         let usual = raw(&json!({ "name": "claude-code", "version": "1.0", "title": "x".repeat(200) }));
         assert_eq!(bounded_info(usual.clone()).as_str(), usual.as_str(), "as it was sent");
         let long = |size: usize| {

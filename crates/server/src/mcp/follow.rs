@@ -247,14 +247,8 @@ impl Following {
     fn asked(&mut self, question: Question) {
         let facts = &self.client.facts;
         let is_visit = is_visit(&question);
-        let can = match question.method.as_str() {
-            "elicitation/create" if is_visit => {
-                facts.can_open_urls() && self.client.revision >= Revision::V2025_11_25
-            }
-            "elicitation/create" => facts.can_fill_forms(),
-            "sampling/createMessage" => facts.can("sampling"),
-            _ => facts.can("roots"),
-        };
+        let can = facts.can_answer(&question.method, question.params.as_ref())
+            && (!is_visit || self.client.revision >= Revision::V2025_11_25);
         if !can {
             let how = if is_visit { " in url mode" } else { "" };
             let refusal =

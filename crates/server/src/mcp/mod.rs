@@ -14,10 +14,10 @@ pub mod streams;
 pub mod trace;
 pub mod translate;
 
-use crate::connections::ConnectionLimits;
+use crate::connections::{ConnectionLimits, Connections, Sharing};
 use crate::guard::Guard;
 use crate::identify::{Identity, Knock, Unidentified};
-use session::Sessions;
+use session::{Sessions, Users};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +39,8 @@ pub struct Door {
     pub identity: Identity,
     /// Legacy sessions.
     pub sessions: Sessions,
-    /// Bounds on connections.
-    pub limits: ConnectionLimits,
+    /// Open connections, over all threads.
+    pub connections: Arc<Connections>,
     /// Open streams of changes.
     pub streams: Arc<Streams>,
     /// The largest request taken.
@@ -54,6 +54,16 @@ pub struct Door {
 }
 
 impl Door {
+    /// Bounds what one user may have of connections, streams and sessions, by how callers are recognised now. To be
+    /// called whenever that changes.
+    pub fn share_out(&self) {
+        let sharing = if self.identity.is_undivided() { Sharing::Undivided } else { Sharing::PerUser };
+        let limits = ConnectionLimits::of_process(sharing);
+        self.connections.set_limits(limits);
+        self.streams.set_limits(limits);
+        self.sessions.share_out(if self.identity.is_local() { Users::One } else { Users::Several });
+    }
+
     /// Ends legacy sessions that nobody uses.
     pub fn sweep(&self) {
         self.engine.settle_refusals();

@@ -2,7 +2,7 @@
 
 use super::cancel::Cancel;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -194,13 +194,22 @@ impl Session {
     }
 }
 
+/// Whether a gateway has more than one user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Users {
+    /// The owner of a gateway in `local` mode.
+    One,
+    /// Those whom it tells apart in the other modes.
+    Several,
+}
+
 /// All sessions.
 #[derive(Debug)]
 pub struct Sessions {
     open: RwLock<Open>,
     limit: usize,
     /// How many of them may be one user's.
-    share: usize,
+    share: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -230,7 +239,17 @@ impl Open {
 impl Sessions {
     /// At most `limit` sessions at once, and `share` of one user.
     pub fn new(limit: usize, share: usize) -> Self {
-        Self { open: RwLock::default(), limit: limit.max(1), share: share.max(1) }
+        Self { open: RwLock::default(), limit: limit.max(1), share: AtomicUsize::new(share.max(1)) }
+    }
+
+    /// Divides them among several users, or gives all to the one user there is; for sessions that are opened from
+    /// now on.
+    pub fn share_out(&self, users: Users) {
+        let share = match users {
+            Users::One => self.limit,
+            Users::Several => self.limit / 4,
+        };
+        self.share.store(share.max(1), Ordering::Relaxed);
     }
 
     /// Adds a session. A user who has their share loses the one unused for longest; when there are too many in all,
@@ -240,7 +259,7 @@ impl Sessions {
         let mut gone = Vec::new();
         let user = &session.caller.user;
         let mine = open.of_user.get(user).copied().unwrap_or_default();
-        let loser = if mine >= self.share {
+        let loser = if mine >= self.share.load(Ordering::Relaxed) {
             Some(user.clone())
         } else if open.by_id.len() >= self.limit {
             open.of_user.iter().max_by_key(|(_, count)| **count).map(|(user, _)| user.clone())
@@ -318,5 +337,9 @@ mod tests {
         assert_eq!(&*gone[0].caller.user, "ann", "whoever has the most");
         assert!(sessions.remove(&bob.id).is_some());
         assert_eq!(sessions.len(), 3);
+        sessions.share_out(Users::Several);
+        let gone = sessions.add(session("cat"));
+        assert_eq!(gone.len(), 1, "a quarter of them is her share now");
+        assert_eq!(&*gone[0].caller.user, "cat");
     }
 }

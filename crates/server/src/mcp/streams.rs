@@ -2,7 +2,7 @@
 
 use crate::connections::ConnectionLimits;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::json::RawJson;
 use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::INVALID_REQUEST;
@@ -10,7 +10,13 @@ use toolbooth_wire::codes::INVALID_REQUEST;
 /// Open streams by user.
 #[derive(Debug)]
 pub struct Streams {
-    taken: Mutex<HashMap<Arc<str>, usize>>,
+    seats: Mutex<OpenStreams>,
+}
+
+/// Streams that are open, and how many may be.
+#[derive(Debug)]
+struct OpenStreams {
+    taken: HashMap<Arc<str>, usize>,
     total: usize,
     of_user: usize,
 }
@@ -25,16 +31,29 @@ pub struct StreamSeat {
 impl Streams {
     /// At most half of the connections are streams, and half of those that one user may have.
     pub fn within(limits: ConnectionLimits) -> Arc<Self> {
-        let (total, of_user) = (limits.total / 2, limits.of_user / 2);
-        Arc::new(Self { taken: Mutex::default(), total, of_user: of_user.max(1) })
+        let seats = OpenStreams { taken: HashMap::new(), total: 0, of_user: 0 };
+        let streams = Self { seats: Mutex::new(seats) };
+        streams.set_limits(limits);
+        Arc::new(streams)
+    }
+
+    /// Puts other bounds in force, for streams that are opened from now on.
+    pub fn set_limits(&self, limits: ConnectionLimits) {
+        let mut seats = self.seats();
+        seats.total = limits.total / 2;
+        seats.of_user = (limits.of_user / 2).max(1);
+    }
+
+    fn seats(&self) -> MutexGuard<'_, OpenStreams> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more stream of this user.
     pub fn take(self: &Arc<Self>, user: &Arc<str>) -> Result<StreamSeat, RpcError> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = taken.values().sum();
-        let mine = taken.get(user).copied().unwrap_or_default();
-        if mine >= self.of_user || all >= self.total {
+        let mut seats = self.seats();
+        let all: usize = seats.taken.values().sum();
+        let mine = seats.taken.get(user).copied().unwrap_or_default();
+        if mine >= seats.of_user || all >= seats.total {
             let data = serde_json::json!({"toolbooth": {
                 "code": "request.too-many-streams",
                 "hint": "close streams that are no longer read; one stream can carry all changes",
@@ -42,18 +61,18 @@ impl Streams {
             let error = RpcError::new(INVALID_REQUEST, format!("you have {mine} streams open already"));
             return Err(error.with_data(RawJson::from_value(&data)));
         }
-        *taken.entry(user.clone()).or_default() += 1;
+        *seats.taken.entry(user.clone()).or_default() += 1;
         Ok(StreamSeat { streams: self.clone(), user: user.clone() })
     }
 }
 
 impl Drop for StreamSeat {
     fn drop(&mut self) {
-        let mut taken = self.streams.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = taken.get_mut(&self.user) {
+        let mut seats = self.streams.seats();
+        if let Some(count) = seats.taken.get_mut(&self.user) {
             *count -= 1;
             if *count == 0 {
-                taken.remove(&self.user);
+                seats.taken.remove(&self.user);
             }
         }
     }
@@ -73,5 +92,7 @@ mod tests {
         assert!(streams.take(&bob).is_ok());
         hers.pop();
         assert!(streams.take(&ann).is_ok());
+        streams.set_limits(ConnectionLimits { of_user: 2, ..limits });
+        assert!(streams.take(&ann).is_err(), "another share holds at once");
     }
 }

@@ -61,6 +61,11 @@ fn calls(page: &mut Page, engine: &Engine) {
     }
     page.line(&format!("{name}_sum"), &[], tally.report().microseconds as f64 / 1e6);
     page.line(&format!("{name}_count"), &[], so_far as f64);
+    page.counter(
+        "toolbooth_unrecorded_calls_total",
+        "Calls whose end could not be written down.",
+        tally.unrecorded() as f64,
+    );
 }
 
 fn servers(page: &mut Page, engine: &Engine) {

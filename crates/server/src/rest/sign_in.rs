@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::Caller;
-use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_engine::Act;
 use toolbooth_upstream::oauth::{Authorizer, OAuthError, SignIn};
 use toolbooth_upstream::{ServerState, Supervised};
@@ -64,14 +64,16 @@ fn failed(error: OAuthError) -> ProblemDocument {
     Problem::of(&error).into()
 }
 
-/// Writes down who signed in or out.
+/// Writes down who signed in or out, or failed to; `code` is the fault's.
 async fn audit(
     rest: &Rest,
     server: &Supervised,
     caller: &Caller,
     outcome: &str,
+    code: Option<&'static str>,
 ) -> Result<(), ProblemDocument> {
-    let act = Act { server: Some(&server.entry.name), ..Act::new(AuditKind::Login, &caller.user, outcome) };
+    let server = Some(&server.entry.name);
+    let act = Act { server, code, ..Act::new(AuditKind::Login, &caller.user, outcome) };
     Ok(rest.door.engine.audit_act(act).await?)
 }
 
@@ -110,7 +112,7 @@ pub async fn begin(
     match authorizer.begin_sign_in(&redirect_uri).await.map_err(failed)? {
         SignIn::At(url) => Ok(Json(SignInView { url: Some(url), server: None })),
         SignIn::Done => {
-            audit(&rest, &server, &caller, "signed-in").await?;
+            audit(&rest, &server, &caller, "signed-in", None).await?;
             servers::restart(&server).await;
             let server = servers::settled_view(&rest, &caller, &name).await?;
             Ok(Json(SignInView { url: None, server: Some(server) }))
@@ -143,8 +145,11 @@ pub async fn finish(
     let server = servers::running(&rest, &caller, &name)?;
     let authorizer = authorizer(&server)?;
     let FinishBody { redirect } = asked::object(&body, FINISH_EXAMPLE)?;
-    authorizer.finish_sign_in(redirect).await.map_err(failed)?;
-    audit(&rest, &server, &caller, "signed-in").await?;
+    if let Err(error) = authorizer.finish_sign_in(redirect).await {
+        audit(&rest, &server, &caller, "failed", Some(error.code())).await?;
+        return Err(failed(error));
+    }
+    audit(&rest, &server, &caller, "signed-in", None).await?;
     tracing::info!(server.name = %name, by = %caller.user, "somebody signed in to server `{name}`");
     servers::restart(&server).await;
     Ok(Json(servers::settled_view(&rest, &caller, &name).await?))
@@ -170,7 +175,7 @@ pub async fn forget(
 ) -> Result<Json<ServerView>, ProblemDocument> {
     let server = servers::running(&rest, &caller, &name)?;
     authorizer(&server)?.forget().await;
-    audit(&rest, &server, &caller, "signed-out").await?;
+    audit(&rest, &server, &caller, "signed-out", None).await?;
     tracing::info!(server.name = %name, by = %caller.user, "the sign-in to server `{name}` is forgotten");
     servers::restart(&server).await;
     Ok(Json(servers::settled_view(&rest, &caller, &name).await?))

@@ -21,6 +21,17 @@ impl Asks {
         let opening = if argument == "roots" { Opening::AsksForRoots } else { Opening::Quiet };
         Self { opening, asked: 0 }
     }
+
+    /// Asks until a question is refused, and leaves the call without an answer.
+    fn interrogate(&mut self, wire: &mut Wire) {
+        loop {
+            self.asked += 1;
+            let answer = wire.ask(&format!("question-{}", self.asked), "elicitation/create", name_form());
+            if answer.is_none_or(|answer| answer.get("result").is_none()) {
+                return;
+            }
+        }
+    }
 }
 
 impl Temper for Asks {
@@ -34,10 +45,14 @@ impl Temper for Asks {
             tool("ask_name", "Asks the user for a name and returns the answer.", json!({})),
             tool("sample", "Asks the client's model and returns the answer.", json!({})),
             tool("roots", "Asks for the client's roots and returns the answer.", json!({})),
+            tool("interrogate", "Asks the user one question after another.", json!({})),
         ]
     }
 
     fn call(&mut self, call: &Call, wire: &mut Wire) {
+        if call.tool == "interrogate" {
+            return self.interrogate(wire);
+        }
         let (method, params) = match call.tool.as_str() {
             "ask_name" => ("elicitation/create", name_form()),
             "sample" => ("sampling/createMessage", sample()),

@@ -89,17 +89,10 @@ impl Temper for IdConfusion {
         if call.tool != "confuse" {
             return unknown(call, wire);
         }
-        let as_text = match &call.id {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
         let wrong = || text_result("wrong");
-        let mut ids = vec![json!(987_654_321), json!("nobody asked"), Value::Null, json!({}), json!(-1)];
-        // The same id in the other type: a client that compares texts takes this for the answer.
-        ids.push(match &call.id {
-            Value::String(text) => text.parse::<i64>().map_or(Value::Null, |number| json!(number)),
-            _ => json!(as_text),
-        });
+        // The id itself in another spelling is not among them: that fails the call (see `Unreadable`).
+        let mut ids = vec![json!(987_654_321), json!("987654321"), json!("nobody asked"), json!(-1)];
+        ids.extend([Value::Null, json!({})]);
         if let Value::Number(id) = &call.id {
             ids.push(json!(id.as_f64().unwrap_or_default() + 0.5));
         }
@@ -108,6 +101,8 @@ impl Temper for IdConfusion {
             wire.answer(id, wrong());
         }
         wire.send(&json!({"jsonrpc": "2.0", "result": wrong()}));
+        wire.send(&json!({"id": 987_654_321, "result": wrong()}));
+        wire.send(&json!([{"jsonrpc": "2.0", "id": 987_654_321, "result": wrong()}]));
         wire.send(&json!({"jsonrpc": "2.0", "id": call.id, "method": "ping"}));
         let nonce = call.arguments["nonce"].as_str().unwrap_or_default();
         wire.answer_text(&call.id, &format!("right {nonce}"));
@@ -124,7 +119,8 @@ impl Temper for Unreadable {
     }
 
     fn tools(&self) -> Vec<Value> {
-        let how = json!({"type": "string", "description": "both, neither, utf8, nul, version or no-id."});
+        let ways = "both, neither, utf8, nul, version, no-id, text-id, fraction-id, batch or no-version.";
+        let how = json!({"type": "string", "description": ways});
         let description = "Answers with what nobody can read.";
         vec![
             ok_tool(),
@@ -142,6 +138,10 @@ impl Temper for Unreadable {
             }
             ("garble", "neither") => format!(r#"{{"jsonrpc":"2.0","id":{id}}}"#),
             ("garble", "version") => format!(r#"{{"jsonrpc":"1.0","id":{id},"result":{{}}}}"#),
+            ("garble", "no-version") => format!(r#"{{"id":{id},"result":{{}}}}"#),
+            ("garble", "text-id") => format!(r#"{{"jsonrpc":"2.0","id":"{id}","result":{{}}}}"#),
+            ("garble", "fraction-id") => format!(r#"{{"jsonrpc":"2.0","id":{id}.0,"result":{{}}}}"#),
+            ("garble", "batch") => format!(r#"[{{"jsonrpc":"2.0","id":{id},"result":{{}}}}]"#),
             ("garble", "nul") => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"x\":\"\0\"}}}}"),
             ("garble", "no-id") => "{\"jsonrpc\":\"2.0\",\"result\":{\"x\":\"\0\"}}".to_owned(),
             ("garble", _) => {

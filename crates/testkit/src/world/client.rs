@@ -37,6 +37,25 @@ pub struct Client {
     name: String,
 }
 
+/// The body of a modern request that a test sends as it is, without a [`Client`].
+pub fn modern_body(method: &str, mut params: Value) -> String {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
+}
+
+/// The headers of a modern request whose body names this method.
+pub fn modern_headers(method: &str) -> [(&str, &str); 4] {
+    [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", MODERN),
+        ("mcp-method", method),
+    ]
+}
+
 /// Everything a client can be asked.
 pub fn everything() -> Value {
     json!({ "elicitation": {}, "sampling": {}, "roots": {} })

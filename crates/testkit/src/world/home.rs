@@ -75,6 +75,22 @@ impl Home {
         command
     }
 
+    /// The `serve` command, run by another program that sets limits first, such as `prlimit` or a shell.
+    pub fn serve_through(&self, program: &str, arguments: &[&str]) -> Command {
+        let serve = self.command("serve");
+        let mut command = Command::new(program);
+        command.args(arguments).arg(serve.get_program()).args(serve.get_args());
+        command.env_clear().current_dir(self.folder.path());
+        command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    }
+
+    /// Starts a gateway that may open this many files.
+    pub async fn start_with_descriptors(&self, descriptors: usize) -> Gateway {
+        let limit = format!("--nofile={descriptors}:{descriptors}");
+        Gateway::start(self.serve_through("prlimit", &[&limit]), &self.path("gateway.log")).await
+    }
+
     /// Starts the gateway and waits until it listens.
     pub async fn start(&self) -> Gateway {
         Gateway::start(self.command("serve"), &self.path("gateway.log")).await

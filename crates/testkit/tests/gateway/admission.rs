@@ -1,16 +1,14 @@
 //! Others who say who calls: a proxy, an identity provider; and doors that are not opened at all.
 
 use crate::callers::{ERAS, http_as, servers_of};
+use crate::issuer::{Provider, Signer};
 use crate::known::{bearer, run};
 use ::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::rand::SystemRandom;
-use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use toolbooth_testkit::world::home::hostile;
 use toolbooth_testkit::world::{Client, Home, Http, PATIENCE, poll};
@@ -71,64 +69,6 @@ async fn an_open_door_is_not_opened() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{code}: {said}");
         assert!(said.contains(code), "{code}: {said}");
-    }
-}
-
-/// An identity provider: a key, and the page that publishes it.
-pub struct Provider {
-    pub url: String,
-    page: Arc<Mutex<String>>,
-}
-
-pub struct Signer(Ed25519KeyPair, &'static str);
-
-impl Signer {
-    pub fn new(kid: &'static str) -> Self {
-        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        Self(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), kid)
-    }
-
-    pub fn token(&self, issuer: &str, more: Value) -> String {
-        let text = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-        let mut claims =
-            json!({ "iss": issuer, "aud": "booth", "sub": "ann", "exp": now + 300, "groups": ["staff"] });
-        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let message = format!("{}.{}", text(&json!({ "alg": "EdDSA", "kid": self.1 })), text(&claims));
-        format!("{message}.{}", URL_SAFE_NO_PAD.encode(self.0.sign(message.as_bytes())))
-    }
-}
-
-impl Provider {
-    pub async fn start(signer: &Signer) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let page = Arc::new(Mutex::new(String::new()));
-        let provider = Self { url: url.clone(), page: page.clone() };
-        provider.publish(signer);
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut head = [0; 4096];
-                let read = stream.read(&mut head).await.unwrap_or(0);
-                let discovery = String::from_utf8_lossy(&head[..read]).contains("openid-configuration");
-                let body = match discovery {
-                    true => json!({ "issuer": url, "jwks_uri": format!("{url}/keys") }).to_string(),
-                    false => page.lock().unwrap().clone(),
-                };
-                let answer = format!(
-                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-                    body.len()
-                );
-                drop(stream.write_all(answer.as_bytes()).await);
-            }
-        });
-        provider
-    }
-
-    fn publish(&self, signer: &Signer) {
-        let x = URL_SAFE_NO_PAD.encode(signer.0.public_key());
-        let key = json!({ "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": signer.1, "x": x });
-        *self.page.lock().unwrap() = json!({ "keys": [key] }).to_string();
     }
 }
 

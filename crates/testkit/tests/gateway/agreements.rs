@@ -113,7 +113,7 @@ async fn request_states_serve_their_request_once() {
 
 // M9
 #[tokio::test]
-async fn a_request_state_that_was_used_stays_used_over_a_restart() {
+async fn a_used_request_state_stays_used_after_a_restart() {
     let (home, gateway) = open().await;
     let ask = async |gateway: &Gateway, state: Option<&Value>| {
         let mut params = json!({ "name": "srv_ask_name", "arguments": {} });

@@ -1,6 +1,7 @@
 //! Who calls: every surface shows a caller exactly what is theirs, and nothing tells of the rest.
 
 use crate::known::{Known, bearer, make_token, read, run};
+use crate::ledger::{Ledger, entry, over, said};
 use ::http::Method;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -455,4 +456,50 @@ async fn a_login_is_kept_for_its_gateway_alone() {
     assert!(heard.starts_with("get /tools/x") && !heard.contains("authorization"), "{heard}");
     assert!(run(&known.home, &["login", "--url", &url, "--forget"], None).status.success());
     assert_eq!(run(&known.home, &["call", "desk_ok", "--url", &url], None).status.code(), Some(5));
+}
+
+// Audit: a call of the operator at the machine that waited for approval ran with the rights of a network user of that
+// name, who could also see and answer it.
+#[tokio::test]
+async fn a_held_call_of_the_operator_is_run_as_the_operator_and_is_not_a_namesakes() {
+    let settings = json!({
+        "auth": { "mode": "token" },
+        "approval": { "default": "writes", "wait_seconds": 1 },
+        "policy": { "consent": "client" },
+    });
+    let home = Home::with_settings(settings, &[]);
+    let account = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().expect("an account").name;
+    let (namesake, _) = make_token(&home, None, &account, &[]);
+    let (keeper, _) = make_token(&home, None, "keeper", &["--groups", "admin"]);
+    // Nobody is in this group; the operator at the machine needs no group.
+    let mut server = entry();
+    server["groups"] = json!(["staff"]);
+    let mut ledger = Ledger::at(home, &server).await;
+    ledger.gateway.showing = bearer(&keeper);
+    let ledger = ledger.ready().await;
+    let held = ledger.run(&["call", "led_write_entry", "text=mine"]);
+    assert_eq!(held.status.code(), Some(4), "{held:?}");
+    let id = said(&held);
+
+    let namesake = Http::new(ledger.gateway.address).sending(&bearer(&namesake));
+    assert_eq!(namesake.get_json("/me").await["user"], account.as_str());
+    assert_eq!(namesake.get_json("/approvals").await["approvals"], json!([]));
+    let (status, problem) = namesake.post_json(&format!("/approvals/{id}/approve"), "").await;
+    assert_eq!((status, &problem["code"]), (404, &json!("approval.unknown")), "{problem}");
+
+    let keeper = ledger.gateway.http();
+    let (status, approved) = keeper.post_json(&format!("/approvals/{id}/approve"), "").await;
+    assert_eq!(status, 200, "{approved}");
+    let ended = over(&keeper, &id).await;
+    assert_eq!(ended["state"], "done", "{ended}");
+    assert_eq!(ledger.entries(), [format!("mine by operator:{account}")]);
+}
+
+// Audit: nothing but the machine vouches for the operator.
+#[tokio::test]
+async fn no_token_is_made_for_the_operators_name() {
+    let known = Known::start().await;
+    let words = ["tokens", "create", "--json", "--user", "operator:root"];
+    let refused = run(&known.home, &words, Some(&known.root));
+    assert!(!refused.status.success() && read(&refused)["error"]["code"] == "token.bad", "{refused:?}");
 }

@@ -27,7 +27,7 @@ async fn kept(gateway: &Gateway, start: &str, more: &str) -> (Duration, String) 
 }
 
 #[tokio::test]
-async fn a_head_is_waited_for_half_a_minute_and_strangers_for_less() {
+async fn request_heads_time_out_sooner_on_unidentified_connections() {
     let home = Home::new(&[]);
     let gateway = home.start().await;
     let head = "GET /health HTTP/1.1\r\nhost: localhost\r\nx: ";

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use toolbooth_testkit::fixture::Era;
 use toolbooth_testkit::world::upstream::Answer;
-use toolbooth_testkit::world::{Gateway, Home, Http, PATIENCE, Upstream, poll};
+use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, Upstream, poll};
 
 const LETTERS: usize = 100;
 /// Two tools, of which one changes something.
@@ -274,6 +274,33 @@ async fn rights_that_are_gone_are_gone_for_replays_too() {
     let made = made.await.expect("with the rights comes the call");
     assert_eq!(made["result"]["content"][0]["text"], "done");
     assert_eq!(post.told().last().map(String::as_str), Some("ann"));
+}
+
+// Audit: a replay named no client, so rules about the client that made the call did not hold for it.
+#[tokio::test]
+async fn a_rule_about_a_client_holds_for_replays_too() {
+    let post = Post::open(json!({})).await;
+    let shown = format!("Bearer {}", post.tokens[ANN]);
+    let client = Client::called("scribe", Era::Modern, post.gateway.address).await;
+    let client = client.sending("authorization", &shown);
+    client.call("mail_list_notes", json!({})).await;
+    let letters = post.http(ANN).get_json("/dead-letters?limit=1").await;
+    let of_scribe = letters["dead_letters"][0]["id"].as_str().expect("a letter").to_owned();
+    let of_another = post.fail("list_notes", json!({})).await;
+    post.mail.answer(ok());
+    let mut settings = post.settings.clone();
+    settings["policy"]["rules"] =
+        json!([{ "subject": "client:scribe", "tools": "mail_list_notes", "effect": "deny" }]);
+    post.home.configure(settings, &[("mail", Post::entry(&post.mail))]);
+    let (status, report) = post.http(ROOT).post_json("/servers/reload", "").await;
+    assert_eq!(status, 200, "{report}");
+    let sent = post.told().len();
+    for user in [ANN, ROOT] {
+        let (status, problem) = post.replay(user, &of_scribe, "").await;
+        assert_eq!((status, &problem["code"]), (403, &json!("call.refused")), "{problem}");
+    }
+    assert_eq!(post.told().len(), sent, "nothing was sent");
+    assert_eq!(post.replay(ANN, &of_another, "").await.0, 200, "the rule is about that client alone");
 }
 
 #[tokio::test]

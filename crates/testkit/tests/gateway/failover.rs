@@ -250,7 +250,7 @@ async fn nothing_that_a_model_writes_reaches_what_the_gateway_supplies_to_a_prov
 
 #[tokio::test]
 async fn calls_that_may_not_overlap_do_not() {
-    // Each alone: of two entries for one tool only the first counts.
+    // One at a time: of two entries for one tool only the first applies.
     let tools = [
         json!({ "name": "fix_slow_compute", "allow_parallel": false }),
         json!({ "name": "slowly", "allow_parallel": false, "side_effects": "none",

@@ -544,7 +544,7 @@ fn scene_host(head: &str) -> String {
 
 // audit: file addresses outlive the loss of rights, and have unlimited uses.
 #[tokio::test]
-async fn an_address_ends_when_its_owner_loses_the_right_and_when_it_is_used_up() {
+async fn a_file_url_ends_when_its_owner_loses_the_right_and_when_it_is_used_up() {
     let upstream = Upstream::start(Era::Modern).await;
     upstream.list(TOOLS);
     let mut entry = upstream.entry();
@@ -582,4 +582,23 @@ async fn an_address_ends_when_its_owner_loses_the_right_and_when_it_is_used_up()
     assert_eq!(fetch(&urls[1]).await, 200);
     assert!(run(&home, &["tokens", "revoke", &ann_id], Some(&root)).status.success());
     assert_eq!(fetch(&urls[1]).await, 401, "ann may use nothing any more");
+}
+
+// audit: a server that left the catalog counts as admitted.
+#[tokio::test]
+async fn a_file_url_ends_when_its_server_leaves_the_catalog() {
+    let scene = Scene::new(json!({})).await;
+    scene.put("a.txt", "aaaa").await;
+    let (arguments, _calling) = scene.call("a.txt").await;
+    let url = arguments["filename"].as_str().unwrap();
+    assert_eq!(scene.fetch(url).await, (200, Bytes::from("aaaa")));
+    // The call ends with its server. Its file URLs would be valid for another minute, the default grace.
+    scene.home.configure(json!({ "files": {} }), &[]);
+    let client = Client::of(Era::Modern, scene.gateway.address).await;
+    let left = poll(PATIENCE, || async {
+        let names = client.names("tools/list", "tools").await;
+        (!names.iter().any(|name| name == "srv_read")).then_some(())
+    });
+    assert!(left.await.is_some(), "the server is still listed");
+    assert_eq!(scene.fetch(url).await.0, 401);
 }

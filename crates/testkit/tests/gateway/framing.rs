@@ -31,7 +31,7 @@ async fn shown(home: &Home, words: &[&str], last: &str) -> Vec<String> {
 
 /// T28: a result that looks like our own question, also where the terminal would break a long line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_cannot_pose_as_a_question_of_ours() {
+async fn a_result_cannot_imitate_a_question_of_the_gateway() {
     let upstream = Upstream::start(Era::Modern).await;
     let home = Home::new(&[("fake", upstream.entry())]);
     let gateway = home.start().await;
@@ -66,7 +66,7 @@ fn hides(text: &str) -> bool {
 
 /// Audit: U+200C was invisible in `tools show`; the same for logs and for what people approve.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_hidden_in_foreign_text_is_spelled_out() {
+async fn invisible_characters_in_server_text_are_escaped() {
     let upstream = Upstream::start(Era::Modern).await;
     let hidden = "Reads\u{200c} a \u{202e}file\u{ad}.";
     let tool = json!([

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::process::{Command, Output};
 use toolbooth_testkit::fixture::Era;
 use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
-use toolbooth_testkit::world::{Client, Gateway, Home, binaries};
+use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, binaries, poll};
 
 /// What somebody sends to be known.
 pub type Shown = Vec<(String, String)>;
@@ -39,6 +39,19 @@ pub fn make_token(home: &Home, by: Option<&str>, user: &str, more: &[&str]) -> (
     let made = read(&run(home, &words, by));
     let text = |key: &str| made[key].as_str().unwrap_or_else(|| panic!("no {key} in {made}")).to_owned();
     (text("token"), text("id"))
+}
+
+/// Waits for a refusal in the audit and among the events, and gives its row.
+pub async fn recorded(http: &Http, code: &str) -> Value {
+    let found = poll(PATIENCE, || async {
+        let rows = http.get_json("/audit?kind=refusal").await;
+        rows["rows"].as_array()?.iter().find(|row| row["code"] == code).cloned()
+    });
+    let row = found.await.unwrap_or_else(|| panic!("no refusal {code} in the audit"));
+    let events = http.get_json("/events/recent?types=request.refused").await;
+    let is_event = events["events"].as_array().unwrap().iter().any(|event| event["code"] == code);
+    assert!(is_event, "no event for {code}: {events}");
+    row
 }
 
 /// A gateway with a server for everybody (`open`), one for staff and one for ops (`vault`, with everything a

@@ -60,7 +60,7 @@ async fn a_denied_tool_is_in_no_list_no_search_and_no_call() {
     assert!(!output.status.success());
     assert!(bank.seen("tools/call").is_empty(), "nothing reached the server");
 
-    // What a tool is told of other tools is what its caller may use.
+    // A tool learns only of tools that its caller may use.
     let told = client.call("bank_balance", json!({})).await;
     assert!(
         told.text().contains("bank_balance") && !told.text().contains("bank_transfer"),
@@ -117,7 +117,7 @@ async fn a_rule_holds_in_every_form_of_a_name() {
     }
 }
 
-/// Runs a command of this home in a folder of somebody else's.
+/// Runs a command of this home in a project folder.
 fn in_folder(home: &Home, words: &[&str]) -> Command {
     let folder = home.path("project");
     std::fs::create_dir_all(&folder).unwrap();
@@ -139,7 +139,7 @@ fn said(output: &Output) -> String {
 
 /// Audit H2: an untrusted folder changed how the user's rules read.
 #[tokio::test]
-async fn an_untrusted_folder_does_not_change_how_rules_read() {
+async fn an_untrusted_folder_does_not_change_how_rules_match() {
     let bank = bank(&["transfer"]).await;
     let settings = json!({ "policy": { "rules": [{ "tools": "bank_*", "effect": "deny" }] } });
     let home = Home::with_settings(settings, &[("bank", bank.entry())]);
@@ -209,7 +209,7 @@ async fn an_untrusted_file_is_checked_without_being_expanded() {
 
 /// Audit M10: outside `local` mode an operator gets a warning for tools whose callers may name any user.
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_that_ask_for_a_user_are_pointed_at() {
+async fn tools_with_an_identity_argument_are_reported() {
     let desk = Upstream::start(Era::Modern).await;
     desk.list(
         json!([{ "name": "mail", "description": "Reads the mail of a user.", "inputSchema": {

@@ -24,7 +24,7 @@ fn serve_refuses(home: &Home, code: &str) {
     }
 }
 
-/// Audit, medium: a file that anybody may write to names commands that run with the gateway's rights.
+/// Audit, medium: a file that any user may write names commands that run with the gateway's rights.
 #[test]
 fn a_configuration_that_others_may_write_is_refused() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
@@ -33,7 +33,7 @@ fn a_configuration_that_others_may_write_is_refused() {
     set_mode(&home.config(), 0o644);
     assert!(run(&home, &["config", "show"], None).status.success());
 
-    // A link into a folder where everybody may put files.
+    // A link into a world-writable folder.
     let open = home.path("open");
     std::fs::create_dir(&open).unwrap();
     set_mode(&open, 0o1777);
@@ -52,7 +52,7 @@ fn a_configuration_that_others_may_write_is_refused() {
 
 /// The same for what a configuration names: variables become parts of commands, manifests send data elsewhere.
 #[test]
-fn what_a_configuration_names_is_looked_at_as_closely() {
+fn files_named_by_a_configuration_are_checked_too() {
     let home = Home::with_settings(json!({ "env_file": "vars.env" }), &[("good", hostile(&["echo"]))]);
     let (variables, manifest) = (home.path("vars.env"), home.path("tools/mine.json"));
     std::fs::create_dir(home.path("tools")).unwrap();
@@ -74,7 +74,7 @@ fn what_a_configuration_names_is_looked_at_as_closely() {
 
 /// Audit, medium: `--config /etc/shadow` printed its first line.
 #[test]
-fn a_file_that_is_no_configuration_is_not_shown() {
+fn errors_do_not_quote_files_that_are_not_configurations() {
     let home = Home::new(&[]);
     for text in ["root:$6$hunter2:19000:0:99999:7:::\n", "\"hunter2\"\n", "\u{0}hunter2\n"] {
         let shadow = home.path("shadow");
@@ -107,7 +107,7 @@ fn a_weak_proxy_secret_is_refused() {
 
 /// Audit: `forward_headers` may not hand on what callers show to this gateway.
 #[test]
-fn what_callers_show_to_the_gateway_is_not_forwarded() {
+fn credentials_of_callers_cannot_be_forwarded() {
     for header in ["X-Proxy-Secret", "x-user-email", "Cookie", "Authorization"] {
         let entry = json!({ "url": "http://127.0.0.1:1/mcp", "forward_headers": { header: "X-Copy" } });
         let home = Home::new(&[("nosy", entry)]);
@@ -119,7 +119,7 @@ fn what_callers_show_to_the_gateway_is_not_forwarded() {
 
 /// Audit, medium: a trusted `cwd` that is a link, turned outward later, ran there.
 #[tokio::test]
-async fn a_trusted_folder_that_leads_elsewhere_is_asked_about_again() {
+async fn a_trusted_folder_whose_link_changed_needs_trust_again() {
     let home = Home::new(&[]);
     let project = home.path("project");
     for folder in ["inside", "outside"] {

@@ -220,7 +220,7 @@ async fn a_tool_shows_what_holds_for_its_calls_and_no_secret() {
             "providers",
             json!([{ "id": "mcp:common", "name": "mcp", "priority": 0, "server": "common", "tool": "beta" }]),
         ),
-        // Which variables are set is for those who look after the gateway.
+        // Which variables are set is shown to administrators only.
         ("auth", json!({ "required": true, "scopes": ["mail"], "configured": false, "credentials": [] })),
     ];
     for (key, expected) in keys {

@@ -1,10 +1,12 @@
 //! Reload: only what changed starts anew, and a slip of the pen changes nothing.
 
+use crate::known::{bearer, make_token, run};
 use serde_json::{Value, json};
+use std::process::Command;
 use std::time::Duration;
 use toolbooth_testkit::fixture::Era;
 use toolbooth_testkit::world::home::hostile;
-use toolbooth_testkit::world::{Client, Gateway, Home, PATIENCE, eyes, poll, token};
+use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, eyes, poll, token};
 
 /// A server that can be found by its token.
 fn server(token: &str) -> Value {
@@ -107,4 +109,90 @@ async fn a_typo_keeps_the_last_good_configuration() {
     gateway.connected(&["one", "two"]).await;
     assert_eq!(eyes::marked(&one), before.0);
     works(&gateway, "two").await;
+}
+
+/// Names of the tools that the gateway offers over REST, without its own.
+async fn offered(http: &Http) -> Vec<String> {
+    let listed = http.get_json("/tools").await;
+    let tools = listed["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    let names = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned());
+    names.filter(|name| name.starts_with("good_") || name.starts_with("other_")).collect()
+}
+
+// Audit: rules were in force though the servers of the same configuration could not be applied.
+#[tokio::test]
+async fn a_reload_that_the_store_refuses_changes_nothing() {
+    let home = Home::new(&[("good", hostile(&["echo"])), ("other", hostile(&["echo"]))]);
+    // The log is not kept: no file may grow during the test.
+    let command = home.serve_through("bash", &["-c", "exec \"$0\" \"$@\" 2>/dev/null"]);
+    let gateway = Gateway::start(command, &home.path("gateway.log")).await;
+    gateway.connected(&["good", "other"]).await;
+    let http = gateway.http();
+    let before = offered(&http).await;
+    assert!(before.iter().any(|name| name == "good_ok"), "{before:?}");
+    let let_files_grow = |limit: &str| {
+        let pid = gateway.pid().to_string();
+        let limited = Command::new("prlimit").args(["--pid", &pid, &format!("--fsize={limit}:")]).status();
+        assert!(limited.is_ok_and(|status| status.success()), "the limit on files is set");
+    };
+    let_files_grow("0");
+    // Another server of a known name: what the store keeps of the earlier one is to be forgotten, and cannot be.
+    let servers = [("good", hostile(&["echo"])), ("other", hostile(&["silent"]))];
+    home.configure(json!({ "deny_tools": ["mcp.good.ok"] }), &servers);
+    let (status, problem) = http.post_json("/servers/reload", "").await;
+    assert!(status >= 500 && problem["code"].as_str().unwrap().starts_with("store."), "{status} {problem}");
+    assert_eq!(offered(&http).await, before, "neither rules nor servers are others");
+
+    let_files_grow("unlimited");
+    let (status, report) = http.post_json("/servers/reload", "").await;
+    assert_eq!(status, 200, "{report}");
+    assert_eq!(offered(&http).await, ["good_echo"]);
+}
+
+// Audit: a reload let every user of the machine in, each as the owner.
+#[tokio::test]
+async fn only_a_start_lets_every_user_of_the_machine_in() {
+    let servers = [("good", hostile(&["echo"]))];
+    let home = Home::new(&servers);
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    let any = json!({ "auth": { "local_users": "any" }, "deny_tools": ["mcp.good.ok"] });
+    home.configure(any, &servers);
+    let (status, problem) = gateway.http().post_json("/servers/reload", "").await;
+    assert_eq!((status, &problem["code"]), (400, &json!("config.reload-loosens-auth")), "{problem}");
+    assert!(problem.to_string().contains("auth.local_users"), "{problem}");
+    works(&gateway, "good").await;
+    drop(gateway);
+    // A start takes it, and a reload may take it back.
+    let gateway = home.start().await;
+    gateway.connected(&["good"]).await;
+    home.configure(json!({}), &servers);
+    let (status, report) = gateway.http().post_json("/servers/reload", "").await;
+    assert_eq!((status, &report["restart_needed"]), (200, &json!([])), "{report}");
+    works(&gateway, "good").await;
+}
+
+// Audit: what users share was decided at the start, when there was only one.
+#[tokio::test]
+async fn users_share_no_process_after_a_change_to_tokens() {
+    let mark = token("kept");
+    let servers = [("kept", server(&mark))];
+    let home = Home::new(&servers);
+    let gateway = home.start().await;
+    gateway.connected(&["kept"]).await;
+    let of_one = eyes::marked(&mark).len();
+    works(&gateway, "kept").await;
+    let before = eyes::marked(&mark).len();
+    let [ann, bob] = ["ann", "bob"].map(|user| make_token(&home, None, user, &[]).0);
+    home.configure(json!({ "auth": { "mode": "token" }, "policy": { "consent": "client" } }), &servers);
+    let output = run(&home, &["reload"], None);
+    assert!(output.status.success(), "{output:?}");
+    for user in [&ann, &bob, &ann] {
+        let http = Http::new(gateway.address).sending(&bearer(user));
+        let (status, answer) = http.post_json("/tools/kept_ok/call", "{}").await;
+        assert_eq!(status, 200, "{answer}");
+    }
+    // The gateway's own are not used by ann and bob, who have one each.
+    let expected = before + 2 * of_one;
+    assert_eq!(eyes::marked_reach(&mark, expected).await.len(), expected);
 }

@@ -1,4 +1,4 @@
-//! Every route with every role: who may call it stands in the route table, and the gateway goes by it.
+//! Every route with every role: access is as the route table says.
 
 use crate::known::{Known, bearer};
 use ::http::Method;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use toolbooth_testkit::world::Http;
 
-/// What everybody may ask.
+/// Routes that need no credential.
 const OPEN: [&str; 8] = [
     "GET /.well-known/oauth-protected-resource",
     "GET /.well-known/oauth-protected-resource/{path}",
@@ -32,7 +32,7 @@ async fn table(http: &Http) -> Vec<(Method, String, String)> {
     routes
 }
 
-/// What a role is told at a route: the status and the code.
+/// The answer to a role at a route: the status and the code.
 async fn ask(http: &Http, method: &Method, path: &str) -> (u16, String) {
     let filled: Vec<&str> =
         path.split('/').map(|part| if part.starts_with('{') { "none" } else { part }).collect();
@@ -40,29 +40,29 @@ async fn ask(http: &Http, method: &Method, path: &str) -> (u16, String) {
     let headers = [("content-type", "application/json")];
     let reply = http.send(method.clone(), &filled.join("/"), &headers, body).await;
     let status = reply.status;
-    // A stream of events does not end, and says nothing about who may read it.
+    // A stream of events does not end, so its body is not read.
     let answer = if status == 200 { Value::Null } else { reply.json().await };
     (status, answer["code"].as_str().unwrap_or_default().to_owned())
 }
 
 // audit: 17 admin routes, of which a test covered about 7.
 #[tokio::test]
-async fn every_route_is_open_to_those_in_the_table_and_to_nobody_else() {
+async fn every_route_admits_exactly_the_roles_in_the_table() {
     let known = Known::start().await;
     let at = |shown: &[(String, String)]| Http::new(known.gateway.address).sending(shown);
-    let nobody = at(&[]);
+    let anonymous = at(&[]);
     let roles = [
         ("cat, in no group", at(&bearer(&known.cat))),
         ("ann, of staff", at(&bearer(&known.ann.0))),
         ("root, an administrator", at(&bearer(&known.root))),
     ];
-    let routes = table(&nobody).await;
+    let routes = table(&anonymous).await;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (method, path, access) in &routes {
         let route = format!("{method} {path}");
         *counts.entry(access).or_default() += 1;
         assert_eq!(access == "anybody", OPEN.contains(&route.as_str()), "{route}");
-        let (status, code) = ask(&nobody, method, path).await;
+        let (status, code) = ask(&anonymous, method, path).await;
         match access.as_str() {
             // The address of a file has a token of its own.
             "anybody" => assert!(!code.starts_with("auth."), "{route}: {status} {code}"),
@@ -70,9 +70,9 @@ async fn every_route_is_open_to_those_in_the_table_and_to_nobody_else() {
         }
         for (role, http) in &roles {
             let (status, code) = ask(http, method, path).await;
-            let turned_away = access == "administrator" && !role.starts_with("root");
+            let is_refused = access == "administrator" && !role.starts_with("root");
             assert!(!["auth.required", "auth.refused"].contains(&code.as_str()), "{route} as {role}: {code}");
-            assert_eq!(code == "auth.admin-only", turned_away, "{route} as {role}: {status} {code}");
+            assert_eq!(code == "auth.admin-only", is_refused, "{route} as {role}: {status} {code}");
             assert!(status < 500 || code.starts_with("oauth."), "{route} as {role}: {status} {code}");
         }
     }

@@ -139,7 +139,7 @@ fn render(operations: &Operations) -> String {
         "\nA test is named by the end of its file's path and its function: `spoofing::a_test` is in a file `spoofing.rs`.\n\n\
          ## REST routes and who may call them\n\n\
          From the route table, which is also what enforces it; \
-         `routes::every_route_is_open_to_those_in_the_table_and_to_nobody_else` tries every route in every role. \
+         `routes::every_route_admits_exactly_the_roles_in_the_table` tries every route in every role. \
          \"caller\" is everybody whom the gateway has identified; what a caller sees and may do there is \
          decided further by groups, personas and ownership.\n\n| method | path | who |\n|---|---|---|\n",
     );

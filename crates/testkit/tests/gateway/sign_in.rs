@@ -62,6 +62,22 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+/// The audit rows of sign-ins to the guarded server, newest first: outcome and code.
+async fn sign_in_rows(gateway: &Gateway) -> Vec<(String, String)> {
+    let page = gateway.http().get_json("/audit?kind=login").await;
+    let rows = page["rows"].as_array().unwrap_or_else(|| panic!("{page}"));
+    let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    for row in rows {
+        assert_eq!(text(row, "server"), "guarded", "{row}");
+        assert!(!text(row, "by").is_empty(), "{row}");
+    }
+    rows.iter().map(|row| (text(row, "outcome"), text(row, "code"))).collect()
+}
+
+fn outcome(outcome: &str, code: &str) -> (String, String) {
+    (outcome.to_owned(), code.to_owned())
+}
+
 async fn call(gateway: &Gateway) -> (u16, Value) {
     gateway.http().post_json("/tools/guarded_take/call", r#"{"arguments":{}}"#).await
 }
@@ -83,6 +99,7 @@ async fn a_sign_in_connects_the_server_outlives_the_gateway_is_renewed_and_can_b
         assert!(text(&done).contains("guarded: connected"), "{}", text(&done));
         assert_eq!(gateway.server("guarded").await["state"], "connected");
         assert_eq!(call(&gateway).await.0, 200);
+        assert_eq!(sign_in_rows(&gateway).await, [outcome("signed-in", "")]);
         let expected = Tally { registrations: 1, logins: 1, renewals: 0 };
         assert_eq!(house.tally(), expected);
         let sealed = std::fs::read_to_string(home.data().join("oauth/guarded.sealed")).unwrap();
@@ -103,6 +120,7 @@ async fn a_sign_in_connects_the_server_outlives_the_gateway_is_renewed_and_can_b
         assert_eq!(gateway.server("guarded").await["state"], "needs_auth");
         assert_ne!(call(&gateway).await.0, 200);
         assert!(!home.data().join("oauth/guarded.sealed").exists());
+        assert_eq!(sign_in_rows(&gateway).await, [outcome("signed-out", ""), outcome("signed-in", "")]);
         assert!(!Gatehouse::is_token(&gateway.log()));
         gateway.stop().await;
     }
@@ -134,6 +152,7 @@ async fn a_sign_in_that_is_denied_or_cannot_be_says_so() {
     let denied = login(&home).await;
     assert_eq!(denied.status.code(), Some(1), "{}", text(&denied));
     assert!(text(&denied).contains("oauth.denied"), "{}", text(&denied));
+    assert_eq!(sign_in_rows(&gateway).await, [outcome("failed", "oauth.denied")]);
     gateway.reaches("guarded", "needs_auth").await;
     let cases = [
         ("/servers/open/login", r#"{"redirect_uri":"http://127.0.0.1:1/callback"}"#, "server.no-sign-in"),

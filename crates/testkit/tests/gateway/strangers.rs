@@ -90,7 +90,7 @@ impl Users {
 
 // M5: 258 variants of capabilities started 256 processes.
 #[tokio::test]
-async fn however_a_client_spells_its_capabilities_it_starts_no_more_processes() {
+async fn spellings_of_client_capabilities_start_no_more_processes() {
     let users = Users::of(hostile(&["echo"])).await;
     users.gateway.connected(&["bad"]).await;
     for number in 0..12 {
@@ -124,18 +124,19 @@ async fn a_user_has_a_share_of_a_servers_processes_and_others_have_theirs() {
     let bounded =
         poll(PATIENCE, || async { (eyes::children(users.gateway.pid()).living.len() <= 34).then_some(()) });
     assert!(bounded.await.is_some(), "{:?}", eyes::children(users.gateway.pid()));
-    // Those in use do not.
-    let hanging: Vec<_> =
-        (0..32).map(|number| tokio::spawn(call(users.ann.clone(), format!("s{number}"), "hang"))).collect();
-    let refused = poll(PATIENCE, || async {
-        let told = call(users.ann.clone(), "one-more".to_owned(), "ok").await;
-        told.contains("server.busy").then_some(told)
-    });
-    let told = refused.await.expect("ann is refused in the end");
-    assert!(told.contains("your share"), "{told}");
+    // Those in use do not: of 40 calls that are never answered, 32 wait and the others are refused.
+    let mut hanging = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        hanging.spawn(call(users.ann.clone(), format!("s{number}"), "hang"));
+    }
+    for _ in 32..40 {
+        let told = hanging.join_next().await.expect("a call").expect("an answer in time");
+        assert!(told.contains("server.busy") && told.contains("your share"), "{told}");
+    }
     let told = call(users.bob.clone(), "mine".to_owned(), "ok").await;
     assert!(!told.contains("server.busy") && told.contains("ok"), "{told}");
-    hanging.iter().for_each(|call| call.abort());
+    assert_eq!(hanging.len(), 32);
+    assert!(hanging.try_join_next().is_none(), "those within the share go on");
 }
 
 #[tokio::test]
@@ -164,7 +165,7 @@ async fn users_share_a_remote_server_unless_it_has_sessions() {
 
 // Audit: a gateway started with signals ignored passed that on.
 #[tokio::test]
-async fn a_servers_process_starts_clean() {
+async fn a_server_process_starts_with_default_signals() {
     let home = Home::new(&[("bad", hostile(&["env"]))]);
     let serve = home.command("serve");
     let mut command = Command::new("sh");
@@ -191,12 +192,24 @@ async fn a_servers_process_starts_clean() {
 async fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
     let scene = Scene::new(hostile(&["unreadable"])).await;
     scene.gateway.connected(&["bad"]).await;
-    for how in ["both", "neither", "version", "nul", "utf8", "no-id"] {
+    let odd = ["text-id", "fraction-id", "batch", "no-version"];
+    for how in ["both", "neither", "version", "nul", "utf8", "no-id"].into_iter().chain(odd) {
         let start = Instant::now();
         let told = scene.client.call("bad_garble", json!({ "how": how })).await;
         assert_eq!(fault(&told), "server.bad-answer", "{how}: {}", told.text());
         assert!(start.elapsed() < Duration::from_secs(5), "{how} took {:?}", start.elapsed());
         assert_eq!(scene.client.call("bad_ok", json!({})).await.text(), "ok", "{how}");
+    }
+    // The number tells whose answer it is: a call beside it goes on waiting, and the connection stays.
+    for how in odd {
+        let waiting = scene.client.call("bad_wait", json!({}));
+        tokio::pin!(waiting);
+        tokio::select! {
+            told = &mut waiting => panic!("{how} is not an answer to this call: {}", told.answer),
+            told = scene.client.call("bad_garble", json!({ "how": how })) => {
+                assert_eq!(fault(&told), "server.bad-answer", "{how}: {}", told.text());
+            }
+        }
     }
     // Its call is unknown: both calls fail, and the server is reconnected.
     let start = Instant::now();
@@ -215,15 +228,24 @@ async fn an_event_that_cannot_be_read_fails_its_call_at_once() {
     let scene = Scene::new(upstream.entry()).await;
     scene.gateway.connected(&["bad"]).await;
     let both = format!(r#"{{"jsonrpc":"2.0","id":{ID},"result":{{}},"error":{{"code":1,"message":"m"}}}}"#);
-    upstream.answer(Answer::Event(both));
-    let (told, took) = scene.provoke("take", json!({})).await;
-    assert_eq!(fault(&told), "server.bad-answer");
-    assert!(took < Duration::from_secs(5), "it took {took:?}");
+    let odd = [
+        both,
+        format!(r#"{{"jsonrpc":"2.0","id":"{ID}","result":{{}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{ID}.0,"result":{{}}}}"#),
+        format!(r#"[{{"jsonrpc":"2.0","id":{ID},"result":{{}}}}]"#),
+        format!(r#"{{"id":{ID},"result":{{}}}}"#),
+    ];
+    for event in odd {
+        upstream.answer(Answer::Event(event.clone()));
+        let (told, took) = scene.provoke("take", json!({})).await;
+        assert_eq!(fault(&told), "server.bad-answer", "{event}: {}", told.text());
+        assert!(took < Duration::from_secs(5), "{event} took {took:?}");
+    }
 }
 
 // Audit: endless paging was not shown as cut short.
 #[tokio::test]
-async fn a_list_without_end_is_cut_short_and_said_to_be() {
+async fn an_endless_list_is_truncated_and_reported() {
     let scene = Scene::new(hostile(&["pages-endlessly"])).await;
     scene.gateway.connected(&["bad"]).await;
     let shown = scene.gateway.server("bad").await;
@@ -279,7 +301,7 @@ async fn a_plain_word_that_a_variable_stands_for_is_not_masked_in_results() {
 
 // Audit: the gateway's own upstream credential, repeated in an answer, reached callers.
 #[tokio::test]
-async fn the_gateways_own_credential_does_not_come_back() {
+async fn the_gateways_own_credential_is_masked_in_server_text() {
     let upstream = Upstream::start(Era::Legacy).await;
     let mut entry = upstream.entry();
     entry["headers"] = json!({ "authorization": "Bearer ${LEAK_SECRET}" });
@@ -307,7 +329,7 @@ async fn the_gateways_own_credential_does_not_come_back() {
 
 // Audit: guests saw the command path of a failing server.
 #[tokio::test]
-async fn commands_are_shown_to_administrators_alone() {
+async fn commands_are_shown_to_administrators_only() {
     let users = Users::of(json!({ "command": "/opt/hidden/place/server" })).await;
     users.gateway.reaches("bad", "error").await;
     assert!(users.gateway.server("bad").await.to_string().contains("/opt/hidden/place"));
@@ -320,7 +342,7 @@ async fn commands_are_shown_to_administrators_alone() {
 
 // Audit: unsolicited and second answers were not counted.
 #[tokio::test]
-async fn answers_that_nobody_waits_for_are_counted_and_logged_once() {
+async fn unsolicited_answers_are_counted_and_logged_once() {
     let scene = Scene::new(hostile(&["id-confusion"])).await;
     scene.gateway.connected(&["bad"]).await;
     for nonce in ["a", "b"] {
@@ -335,6 +357,21 @@ async fn answers_that_nobody_waits_for_are_counted_and_logged_once() {
     });
     assert!(counted.await.is_some(), "{}", scene.gateway.log());
     assert_eq!(scene.gateway.log().matches("an unsolicited answer").count(), 1);
+}
+
+// Audit: a server that asked one question after another held its call for ever.
+#[tokio::test]
+async fn a_server_that_asks_one_question_after_another_loses_its_call() {
+    let scene = Scene::new(hostile(&["asks"])).await;
+    scene.gateway.connected(&["bad"]).await;
+    let client = Client::of(Era::Legacy, scene.gateway.address).await;
+    let told = client.call("bad_interrogate", json!({})).await;
+    assert_eq!(fault(&told), "server.asked-too-much", "{}", told.text());
+    assert_eq!(told.questions.len(), 100);
+    // The server was told, and the next call may ask again.
+    let told = client.call("bad_ask_name", json!({})).await;
+    assert!(!told.is_error(), "{}", told.answer);
+    assert_eq!(told.questions.len(), 1);
 }
 
 /// A server that answers the requests it expects before they come.
@@ -354,7 +391,7 @@ done"#;
 // Audit: ids on shared processes are sequential. Guessing one gains nothing: an answer counts only while its
 // request waits, and only the server itself can send one.
 #[tokio::test]
-async fn a_guessed_id_buys_nothing() {
+async fn a_guessed_request_id_has_no_effect() {
     let scene = Scene::new(shell(FORESEES)).await;
     scene.gateway.connected(&["bad"]).await;
     for _ in 0..4 {

@@ -12,7 +12,7 @@ const RULE: &str = r#"{ "exposure": { "mode": "search" }, "policy": { "consent":
 
 /// M1, and audit: argument rules see the spelling of numbers.
 #[tokio::test]
-async fn no_spelling_walks_round_an_argument_rule() {
+async fn no_spelling_bypasses_an_argument_rule() {
     let upstream = Upstream::start(Era::Modern).await;
     let home = Home::with_settings(serde_json::from_str(RULE).unwrap(), &[("srv", upstream.entry())]);
     let gateway = home.start().await;
@@ -23,7 +23,7 @@ async fn no_spelling_walks_round_an_argument_rule() {
         r#"{"amount":9999}"#,
         r#"{"amount":9999.0}"#,
         r#"{"amount":9.999e3}"#,
-        r#"{"amount":9999.00000000000000000000000001}"#, // 9999 to whoever reads doubles
+        r#"{"amount":9999.00000000000000000000000001}"#, // 9999 if read as a double
         r#"{"amount":"\u0039999"}"#,
         r#"{"\u0061mount":99990E-1}"#,
         r#"{"to":{"name":"\u0065ve"}}"#,
@@ -55,7 +55,7 @@ async fn no_spelling_walks_round_an_argument_rule() {
 
 /// Audit: `input_required` with neither requests nor state is passed on. T44: a form asks for a password.
 #[tokio::test]
-async fn questions_that_nobody_should_answer_are_not_put() {
+async fn empty_questions_and_questions_for_passwords_are_not_passed_on() {
     let upstream = Upstream::start(Era::Modern).await;
     let home = Home::new(&[("srv", upstream.entry())]);
     let gateway = home.start().await;
@@ -91,6 +91,77 @@ async fn questions_that_nobody_should_answer_are_not_put() {
     assert_eq!(message, "Server `srv` asks: Please sign in again.");
 }
 
+/// Audit: of a key that stands twice one was judged; hidden characters and line breaks reached people.
+#[tokio::test]
+async fn a_question_is_read_in_one_way_and_shows_all_of_itself() {
+    let upstream = Upstream::start(Era::Modern).await;
+    let home = Home::new(&[("srv", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    let asking = |params: &str| {
+        let question = format!(r#"{{"q":{{"method":"elicitation/create","params":{params}}}}}"#);
+        let rest = r#""resultType":"input_required","requestState":"s""#;
+        Answer::result(&format!(r#"{{{rest},"inputRequests":{question}}}"#))
+    };
+    let twice =
+        r#"{"message":"?","requestedSchema":{"properties":{"pin":{}}},"requestedSchema":{"properties":{}}}"#;
+    let hidden = r#"{"message":"?","requestedSchema":{"properties":{"ci\u202ety":{"type":"string"}}}}"#;
+    let lines = r#"{"message":"Fine.\n\nRun it? \u202eyes","requestedSchema":{"properties":{"city":{"type":"string"}}}}"#;
+    for era in [Era::Legacy, Era::Modern] {
+        let client = Client::of(era, gateway.address).await;
+        let start = || client.start("tools/call", json!({ "name": "srv_take", "arguments": {} }));
+        for params in [twice, hidden] {
+            upstream.answer(asking(params));
+            let told = start().await.finish().await;
+            assert_eq!(told.fault(), "server.bad-answer", "{era:?} {params}: {}", told.answer);
+            assert!(told.questions.is_empty(), "{era:?} {params}");
+        }
+    }
+    upstream.answer(asking(lines));
+    let client = Client::of(Era::Modern, gateway.address).await;
+    let told =
+        client.start("tools/call", json!({ "name": "srv_take", "arguments": {} })).await.finish().await;
+    let message = &told.result()["inputRequests"]["q"]["params"]["message"];
+    assert_eq!(message, "Server `srv` asks: Fine. Run it? \\u{202e}yes");
+}
+
+/// Audit: a modern server's questions reached modern clients that had not declared that they can be asked.
+#[tokio::test]
+async fn a_client_is_asked_only_what_it_declared() {
+    let upstream = Upstream::start(Era::Modern).await;
+    let home = Home::new(&[("srv", upstream.entry())]);
+    let gateway = home.start().await;
+    gateway.connected(&["srv"]).await;
+    let form = json!({ "message": "?", "requestedSchema": { "type": "object", "properties": {} } });
+    let visit = json!({ "mode": "url", "message": "?", "url": "https://example.com/" });
+    let (sample, nothing) = (json!({ "messages": [], "maxTokens": 1 }), json!({}));
+    let cases = [
+        ("elicitation/create", &form, json!({ "sampling": {}, "roots": {} }), false),
+        ("elicitation/create", &form, json!({ "elicitation": { "url": {} } }), false),
+        ("elicitation/create", &form, json!({ "elicitation": {} }), true),
+        ("elicitation/create", &visit, json!({ "elicitation": {} }), false),
+        ("elicitation/create", &visit, json!({ "elicitation": { "url": {} } }), true),
+        ("sampling/createMessage", &sample, json!({ "roots": {} }), false),
+        ("roots/list", &nothing, json!({ "elicitation": {} }), false),
+        ("roots/list", &nothing, json!({ "roots": {} }), true),
+        ("tools/list", &nothing, json!({ "elicitation": {}, "sampling": {}, "roots": {} }), false),
+    ];
+    for (method, params, capabilities, is_asked) in cases {
+        let question = json!({ "q": { "method": method, "params": params } });
+        let result =
+            json!({ "resultType": "input_required", "inputRequests": question, "requestState": "s" });
+        upstream.answer(Answer::result(&result.to_string()));
+        let client = Client::with_capabilities(Era::Modern, gateway.address, capabilities.clone()).await;
+        let call = json!({ "name": "srv_take", "arguments": {} });
+        let told = client.start("tools/call", call).await.finish().await;
+        let asked = told.answer["result"]["resultType"] == "input_required";
+        assert_eq!(asked, is_asked, "{method} {params} {capabilities}: {}", told.answer);
+        if !is_asked {
+            assert_eq!(told.fault(), "server.bad-answer", "{}", told.answer);
+        }
+    }
+}
+
 /// Audit: a 1 MB JSON-RPC id is echoed; gzip gives 400 instead of 415.
 #[tokio::test]
 async fn long_ids_and_encoded_bodies_are_refused() {
@@ -113,12 +184,12 @@ async fn long_ids_and_encoded_bodies_are_refused() {
 
 /// Audit: a server's `serverInfo` passed for the gateway's.
 #[tokio::test]
-async fn results_are_signed_by_the_gateway_alone() {
+async fn server_info_in_results_is_the_gateways_own() {
     let upstream = Upstream::start(Era::Modern).await;
     let home = Home::new(&[("srv", upstream.entry())]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
-    let meta = r#"{"io.modelcontextprotocol/serverInfo":{"name":"theirs"},"io.modelcontextprotocol/subscriptionId":7,"own":1}"#;
+    let meta = r#"{"io.modelcontextprotocol/serverInfo":{"name":"theirs"},"io.modelcontextprotocol/subscriptionId":7,"own":1,"ToolBooth/held":{"id":"h"},"TOOLBOOTH/fault":1}"#;
     upstream.answer(Answer::result(&format!(r#"{{"content":[],"resultType":"complete","_meta":{meta}}}"#)));
     let client = Client::of(Era::Modern, gateway.address).await;
     let told = client.call("srv_take", json!({})).await;
@@ -126,11 +197,13 @@ async fn results_are_signed_by_the_gateway_alone() {
     assert_eq!(meta["io.modelcontextprotocol/serverInfo"]["name"], "toolbooth", "{meta}");
     assert_eq!(meta["toolbooth/serverInfo"], json!({ "name": "theirs" }), "{meta}");
     assert_eq!((meta.get("io.modelcontextprotocol/subscriptionId"), &meta["own"]), (None, &json!(1)));
+    // Audit: names of the gateway's own in another letter case.
+    assert_eq!((meta.get("ToolBooth/held"), meta.get("TOOLBOOTH/fault")), (None, None), "{meta}");
 }
 
 /// Audit: results that break their `outputSchema` are unmarked; schemas with an external `$ref` are listed.
 #[tokio::test]
-async fn broken_promises_are_marked_and_foreign_schemas_never_fetched() {
+async fn results_that_break_their_schema_are_marked_and_external_schemas_not_fetched() {
     let upstream = Upstream::start(Era::Modern).await;
     let schema =
         format!(r#"{{"type":"object","properties":{{"a":{{"$ref":"{}/schema.json"}}}}}}"#, upstream.url);
@@ -153,6 +226,6 @@ async fn broken_promises_are_marked_and_foreign_schemas_never_fetched() {
     client.call("srv_refers", json!({ "a": 1 })).await;
     assert_eq!(upstream.seen("tools/call").len(), 4, "what cannot be checked is left to the server");
     let lint = gateway.http().get_json("/lint").await.to_string();
-    assert!(lint.contains("lies outside the definition"), "the lint tells of it: {lint}");
+    assert!(lint.contains("lies outside the definition"), "the lint does not report it: {lint}");
     assert_eq!(upstream.fetched(), 0, "nothing was fetched");
 }

@@ -64,12 +64,12 @@ async fn arguments_never_choose_the_target() {
     }
     let body = json!({ "arguments": arguments, "server": "b", "tool": "b_take", "provider": "mcp:b" });
     gateway.http().post_json("/tools/a_take/call", &body.to_string()).await;
-    assert_eq!(calls(&b), Vec::<String>::new(), "nobody reached the other server");
+    assert_eq!(calls(&b), Vec::<String>::new(), "no call reached the other server");
 }
 
 /// T39: what a shell would run stays text.
 #[tokio::test]
-async fn no_shell_ever_sees_an_argument() {
+async fn no_argument_reaches_a_shell() {
     let home = Home::new(&[]);
     let mark = home.path("mark").display().to_string();
     let tricks = [
@@ -104,7 +104,7 @@ async fn no_shell_ever_sees_an_argument() {
     assert!(!home.path("mark").exists(), "something ran");
 }
 
-/// A record that somebody would like to have in the log.
+/// A forged log record.
 const FORGED: &str =
     "{\"timestamp\":\"2026-01-01T00:00:00Z\",\"level\":\"INFO\",\"fields\":{\"message\":\"forged\"}}";
 
@@ -129,7 +129,7 @@ async fn speak(address: std::net::SocketAddr) {
 
 /// T42: text with line breaks gives one record, in the log for programs, in the log for people and in the audit.
 #[tokio::test]
-async fn no_text_forges_a_record() {
+async fn no_text_forges_a_log_or_audit_record() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     let mut command = home.command("serve");
     command.env("TOOLBOOTH_LOG", "trace");
@@ -174,7 +174,7 @@ async fn no_text_forges_a_record() {
 
 /// T47: only the operator's configuration says what is started.
 #[tokio::test]
-async fn metadata_starts_nothing() {
+async fn metadata_of_servers_and_tools_starts_no_process() {
     let upstream = Upstream::start(Era::Modern).await;
     let home = Home::new(&[("up", upstream.entry())]);
     let mark = home.path("mark").display().to_string();
@@ -202,7 +202,7 @@ async fn metadata_starts_nothing() {
     let file = home.path("tools/all.json").display().to_string();
     let checked =
         String::from_utf8(run(&home, &["manifest", "check", "--json", &file], None).stdout).unwrap();
-    assert!(checked.contains("`command` is not understood"), "it is said: {checked}");
+    assert!(checked.contains("`command` is not understood"), "it is not reported: {checked}");
     let gateway = home.start().await;
     gateway.connected(&["up"]).await;
     let client = Client::of(Era::Modern, gateway.address).await;
@@ -217,7 +217,7 @@ async fn metadata_starts_nothing() {
 
 /// T18: no route starts what is posted to it.
 #[tokio::test]
-async fn nothing_that_is_posted_starts_a_process() {
+async fn no_request_body_starts_a_process() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
@@ -273,7 +273,7 @@ async fn nothing_that_is_posted_starts_a_process() {
 
 /// Audit: callers saw which variables of the gateway are set.
 #[tokio::test]
-async fn which_variables_the_gateway_has_is_for_those_who_look_after_it() {
+async fn which_variables_are_set_is_shown_to_administrators_only() {
     let settings = json!({ "auth": { "mode": "token" } });
     let home = Home::with_settings(settings, &[("good", hostile(&["echo"]))]);
     let auth = json!({ "required": true, "envs": { "SECRET_BANK_KEY": { "required": true } } });

@@ -1,6 +1,6 @@
-//! Callers are strangers too: other users of the machine, pages in a browser, guessers of credentials.
+//! Access of clients: other users of the machine, pages in a browser, guessed credentials.
 
-use crate::known::{Known, bearer, make_token, read, run};
+use crate::known::{Known, bearer, make_token, read, recorded, run};
 use ::http::Method;
 use serde_json::{Value, json};
 use std::fs;
@@ -8,11 +8,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use toolbooth_testkit::world::{Gateway, Home, Http, PATIENCE, poll};
+use toolbooth_testkit::world::client::{modern_body, modern_headers};
+use toolbooth_testkit::world::{Gateway, Home, Http};
 
-/// A user who owns nothing.
+/// The user `nobody`.
 const NOBODY: u32 = 65_534;
-/// Another one.
+/// The user `daemon`.
 const DAEMON: u32 = 1;
 
 /// Whether tests can act as other users; says so where they cannot.
@@ -24,7 +25,7 @@ fn can_be_others() -> bool {
     root
 }
 
-/// What `curl` is told as a user of the machine: the status and the body.
+/// Runs `curl` as a user of the machine: the status and the body.
 fn curl(uid: u32, arguments: &[&str]) -> (u16, Value) {
     let output = Command::new("curl")
         .args(["-s", "-m", "20", "-w", "\n%{http_code}"])
@@ -41,22 +42,9 @@ fn curl(uid: u32, arguments: &[&str]) -> (u16, Value) {
     (status.parse().unwrap_or(0), serde_json::from_str(body).unwrap_or_default())
 }
 
-/// Waits for a refusal in the audit, and gives its row.
-async fn recorded(http: &Http, code: &str) -> Value {
-    let found = poll(PATIENCE, || async {
-        let rows = http.get_json("/audit?kind=refusal").await;
-        rows["rows"].as_array()?.iter().find(|row| row["code"] == code).cloned()
-    });
-    let row = found.await.unwrap_or_else(|| panic!("no refusal {code} in the audit"));
-    let events = http.get_json("/events/recent?types=request.refused").await;
-    let told = events["events"].as_array().unwrap().iter().any(|event| event["code"] == code);
-    assert!(told, "{code} is no event: {events}");
-    row
-}
-
 // H6: in local mode every user of the machine was owner and admin.
 #[tokio::test]
-async fn another_user_of_the_machine_is_not_let_in() {
+async fn another_user_of_the_machine_is_refused() {
     if !can_be_others() {
         return;
     }
@@ -80,7 +68,7 @@ async fn another_user_of_the_machine_is_not_let_in() {
     assert_eq!(row["detail"]["source"], "uid 65534", "{row}");
 }
 
-// H6: the gateway of a user without privileges is theirs and root's.
+// H6: the gateway of an unprivileged user admits that user and root.
 #[tokio::test]
 async fn a_gateway_is_for_the_user_who_runs_it_and_for_root() {
     if !can_be_others() {
@@ -88,7 +76,7 @@ async fn a_gateway_is_for_the_user_who_runs_it_and_for_root() {
     }
     for (users, third) in [("own", 403), ("any", 200)] {
         let home = Home::with_settings(json!({ "auth": { "local_users": users } }), &[]);
-        // A copy that this user can run, wherever the build stands.
+        // A copy that this user can run, wherever the build folder is.
         let program = home.path("toolbooth");
         let serve = home.command("serve");
         fs::copy(serve.get_program(), &program).expect("a copy");
@@ -135,11 +123,11 @@ async fn the_first_token_needs_no_token() {
     let asked = ["--unix-socket", socket.to_str().unwrap(), "http://localhost/tokens"];
     assert_eq!(curl(nix::unistd::geteuid().as_raw(), &asked).0, 200);
     if can_be_others() {
-        assert_eq!(curl(NOBODY, &asked).0, 0, "by its mode");
+        assert_eq!(curl(NOBODY, &asked).0, 0, "refused by the mode of the socket");
         for path in [home.path(""), home.data(), socket.clone()] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
         }
-        assert_eq!(curl(NOBODY, &asked).0, 0, "by who is at the other end");
+        assert_eq!(curl(NOBODY, &asked).0, 0, "refused by the user at the other end");
         recorded(&ann, "auth.other-user").await;
     }
 }
@@ -147,7 +135,7 @@ async fn the_first_token_needs_no_token() {
 // H8: a web page on any loopback port could call tools.
 #[allow(clippy::type_complexity, reason = "the table of one test")]
 #[tokio::test]
-async fn a_page_elsewhere_cannot_call_tools() {
+async fn a_page_of_another_origin_cannot_call_tools() {
     let settings = json!({ "allowed_origins": ["http://localhost:6274"] });
     let home = Home::with_settings(settings, &[("demo", json!({ "bundled": "demo" }))]);
     let gateway = home.start().await;
@@ -230,7 +218,7 @@ async fn a_page_elsewhere_cannot_call_tools() {
 
 // audit: token guessing was not slowed (4,000 in half a second) and left no event.
 #[tokio::test]
-async fn guessing_is_slowed_and_seen() {
+async fn guessing_is_slowed_and_recorded() {
     let known = Known::start().await;
     let address = known.gateway.address;
     let guess = async |number: usize| {
@@ -261,13 +249,13 @@ async fn guessing_is_slowed_and_seen() {
     assert_eq!((row["detail"]["source"].as_str(), row["user"].as_str()), (Some(&*source), Some("")));
     recorded(&root, "auth.too-many-attempts").await;
     let rows = root.get_json("/audit?kind=refusal").await;
-    assert!(rows["rows"].as_array().unwrap().len() < 10, "a flood leaves few rows: {rows}");
-    assert!(!rows.to_string().contains("guess"), "credentials are not in the record");
+    assert!(rows["rows"].as_array().unwrap().len() < 10, "too many rows for a flood: {rows}");
+    assert!(!rows.to_string().contains("guess"), "a credential is in the audit");
 }
 
 // audit: no event or audit row for a header/body mismatch or a wrong proxy secret.
 #[tokio::test]
-async fn contradictions_and_wrong_secrets_are_recorded() {
+async fn header_mismatches_and_wrong_secrets_are_recorded() {
     let secret = "a-secret-that-is-long-enough-0123456789";
     let settings = json!({
         "auth": { "mode": "header", "header": { "secret": secret } }, "groups": { "admin": ["root"] },
@@ -281,17 +269,8 @@ async fn contradictions_and_wrong_secrets_are_recorded() {
     let wrong = Http::new(gateway.address).sending(&shown("a-guess-that-is-long-enough-0123456789"));
     assert_eq!(wrong.send(Method::GET, "/me", &[], "").await.status, 401);
     recorded(&root, "auth.refused").await;
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    } } });
-    let headers = [
-        ("content-type", "application/json"),
-        ("accept", "application/json, text/event-stream"),
-        ("mcp-protocol-version", "2026-07-28"),
-        ("mcp-method", "prompts/list"),
-    ];
-    assert_eq!(root.send(Method::POST, "/mcp", &headers, body.to_string()).await.status, 400);
+    let (headers, body) = (modern_headers("prompts/list"), modern_body("tools/list", json!({})));
+    assert_eq!(root.send(Method::POST, "/mcp", &headers, body).await.status, 400);
     let row = recorded(&root, "request.header-mismatch").await;
     assert_eq!(row["user"], "root");
 }

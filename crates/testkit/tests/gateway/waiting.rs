@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use toolbooth_testkit::fixture::Era;
 use toolbooth_testkit::world::home::{fixture_on_stdio, hostile};
-use toolbooth_testkit::world::{Client, PATIENCE, eyes};
+use toolbooth_testkit::world::{Client, Home, PATIENCE, eyes};
 
 async fn bad_is_brisk(scene: &Scene, tool: &str, arguments: Value, expected: &str) {
     for _ in 0..3 {
@@ -133,4 +133,47 @@ async fn every_path_is_guarded() {
     }
     let reply = http.send(Method::GET, "/health", &[], "").await;
     assert_eq!(reply.header("access-control-allow-origin"), None, "CORS is off");
+}
+
+// Audit: the preflight of a page in `allowed_origins` was answered with 405, so the page could not call the gateway.
+#[tokio::test]
+async fn a_page_that_is_allowed_can_ask_and_read() {
+    let page = "https://app.example";
+    let settings = json!({ "allowed_origins": [page], "auth": { "mode": "token" } });
+    let home = Home::with_settings(settings, &[]);
+    let gateway = home.start().await;
+    let http = gateway.http();
+    let asking = [
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "authorization,content-type,mcp-method,mcp-param-region"),
+    ];
+    for path in ["/mcp", "/mcp/p/dev", "/tools/x/call", "/tokens"] {
+        let from = |origin| [&[("origin", origin)][..], &asking].concat();
+        let reply = http.send(Method::OPTIONS, path, &from(page), "").await;
+        assert_eq!(reply.status, 204, "{path}");
+        assert_eq!(reply.header("access-control-allow-origin"), Some(page));
+        assert_eq!(reply.header("access-control-allow-credentials"), None);
+        assert_eq!(reply.header("vary"), Some("origin"));
+        assert!(reply.header("access-control-allow-methods").unwrap().contains("DELETE"));
+        let allowed = reply.header("access-control-allow-headers").unwrap();
+        for name in
+            ["authorization", "content-type", "mcp-session-id", "mcp-protocol-version", "mcp-param-region"]
+        {
+            assert!(allowed.split(", ").any(|known| known == name), "{name}: {allowed}");
+        }
+        // The page may read the answer, also that it is not known yet.
+        let json = ("content-type", "application/json");
+        let reply = http.send(Method::POST, path, &[("origin", page), json], "{}").await;
+        assert_eq!(reply.status, 401, "{path}");
+        assert_eq!(reply.header("access-control-allow-origin"), Some(page), "{path}");
+        assert!(reply.header("access-control-expose-headers").unwrap().contains("mcp-session-id"));
+
+        for origin in ["https://evil.example", "null", "http://app.example"] {
+            let reply = http.send(Method::OPTIONS, path, &from(origin), "").await;
+            assert_eq!(reply.status, 403, "{path} {origin}");
+            assert_eq!(reply.header("access-control-allow-origin"), None, "{path} {origin}");
+        }
+    }
+    // Without the question it is a method like others.
+    assert_ne!(http.send(Method::OPTIONS, "/health", &[("origin", page)], "").await.status, 204);
 }

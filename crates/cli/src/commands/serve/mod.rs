@@ -26,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 use toolbooth_config::{Loaded, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::{Engine, Roster, audit_trust};
-use toolbooth_server::connections::Connections;
 use toolbooth_server::mcp::Door;
 use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, Rest};
 use toolbooth_server::{Doors, Staff, listen};
@@ -144,8 +143,7 @@ async fn serve(
     let in_force = reloading::InForce::at_start(sources, &loaded, address);
     let reload = reloading::reloader(door.clone(), in_force, watched.clone(), status.clone());
     let rest = Rest::new(door.clone(), reload.clone()).reporting(status);
-    let connections = Connections::new(door.limits);
-    let doors = Doors { door: door.clone(), rest: rest::router(rest), connections };
+    let doors = Doors { door: door.clone(), rest: rest::router(rest), connections: door.connections.clone() };
     let control = joining::open_control(&mut presence, &settings.data_dir);
     let present = joining::open(&presence, &settings.data_dir, &door, &stop, linger);
     render::print(&greeting::text(&presence, &engine, &loaded, &again));

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
-use toolbooth_config::settings::AuthMode;
+use toolbooth_config::settings::{AuthMode, LocalUsers};
 use toolbooth_config::watch::{Watch, watch};
 use toolbooth_config::{LoadFailure, Loaded, Settings, Sources};
 use toolbooth_core::audit::AuditKind;
@@ -123,17 +123,31 @@ impl InForce {
         (!lost.is_empty()).then(|| files_lost(&lost))
     }
 
-    /// In `local` mode every caller is the gateway's owner. Clients and tokens of a running gateway rely on another
-    /// mode, so only a start can choose it, for every cause of a reload.
+    /// In `local` mode every caller is the gateway's owner, and with `local_users: any` so is every user of the machine.
+    /// Those who use a running gateway rely on what it was started with, so only a start can choose either, for every
+    /// cause of a reload.
     fn loosened_auth(&self, settings: &Settings) -> Option<Problem> {
-        let loosens = self.settings.auth.mode != AuthMode::Local && settings.auth.mode == AuthMode::Local;
-        let sentence = "the files no longer set an `auth.mode` other than `local`, in which every caller is the \
-                        gateway's owner; a reload does not change to that mode";
-        loosens.then(|| Problem {
+        if settings.auth.mode != AuthMode::Local {
+            return None;
+        }
+        let (message, hint) = if self.settings.auth.mode != AuthMode::Local {
+            let sentence = "the files no longer set an `auth.mode` other than `local`, in which every caller is the \
+                            gateway's owner; a reload does not change to that mode";
+            (sentence, "restart the gateway to do this, or set `auth.mode` as before")
+        } else if self.settings.auth.local_users == LocalUsers::Own
+            && settings.auth.local_users == LocalUsers::Any
+        {
+            let sentence = "the files set `auth.local_users` to `any`, which makes every user of the machine the \
+                            gateway's owner; a reload does not let them in";
+            (sentence, "restart the gateway to do this, or set `auth.local_users` as before")
+        } else {
+            return None;
+        };
+        Some(Problem {
             code: "config.reload-loosens-auth",
             blame: Blame::Caller,
-            message: sentence.into(),
-            hint: Some("restart the gateway to do this, or set `auth.mode` as before".into()),
+            message: message.into(),
+            hint: Some(hint.into()),
         })
     }
 }
@@ -231,14 +245,16 @@ async fn apply(
         (true, Origin::Configured) => Vec::new(),
         _ => gateway::plans(&loaded, &gateway::vaults(settings, engine.store())),
     };
+    let prepared = engine.prepare(plans).await.map_err(|error| Problem::of(&error))?;
     // Rules first: no server that comes may be called by the rules of before.
     if settings.auth != in_force.settings.auth {
         door.identity.take_mode_of(identity);
+        door.share_out();
     }
     let difference = door.identity.set_directory(directory);
     engine.set_terms(terms);
     engine.offer_own_tools().await;
-    let applied = engine.apply(plans).await.map_err(|error| Problem::of(&error))?;
+    let applied = engine.apply(prepared).await;
     engine.offer_manifests(gateway::manifests(&loaded)).await;
     outward.put_to_work(engine);
     if difference == Difference::Some || settings.auth != in_force.settings.auth {

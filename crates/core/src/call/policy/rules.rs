@@ -137,7 +137,7 @@ impl Rule {
         match &self.subject {
             Subject::Everybody => true,
             Subject::Group(group) => caller.groups.contains(group),
-            Subject::User(user) => *caller.user == **user,
+            Subject::User(user) => caller.is_named(user),
             Subject::Persona(persona) => caller.persona_name() == Some(persona),
             Subject::Client(_) => false,
         }

@@ -1,45 +1,43 @@
-//! One caller takes as much as they can: everybody else is served all the same.
+//! Limits per user: a client that takes all it can get does not keep the gateway from serving others.
 
 use crate::known::{bearer, make_token};
 use ::http::Method;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::io;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use toolbooth_testkit::fixture::Era;
+use toolbooth_testkit::world::client::{modern_body, modern_headers};
 use toolbooth_testkit::world::{Client, Gateway, Home, Http, PATIENCE, eyes, poll};
 
-/// Descriptors of the gateway: enough for 128 connections, 32 of them strangers', 32 of one user.
+/// Descriptors of the gateway: enough for 128 connections, at most 32 of one user.
 const DESCRIPTORS: usize = 256;
 const OF_USER: usize = DESCRIPTORS / 8;
 /// How long an answer may take on a loaded machine.
 const BRISK: Duration = Duration::from_secs(5);
 
-struct Crowded {
+struct LimitedGateway {
     _home: Home,
     gateway: Gateway,
     ann: String,
     bob: String,
 }
 
-impl Crowded {
+impl LimitedGateway {
     async fn start(settings: Value) -> Self {
-        let mut settings = settings;
+        Self::with_descriptors(settings, DESCRIPTORS).await
+    }
+
+    async fn with_descriptors(mut settings: Value, descriptors: usize) -> Self {
         settings["auth"] = json!({ "mode": "token" });
         settings["policy"] = json!({ "consent": "client" });
         let home = Home::with_settings(settings, &[("demo", json!({ "bundled": "demo" }))]);
         let (root, _) = make_token(&home, None, "root", &["--groups", "admin"]);
         let (ann, _) = make_token(&home, None, "ann", &[]);
         let (bob, _) = make_token(&home, None, "bob", &[]);
-        let plain = home.command("serve");
-        let mut command = Command::new("prlimit");
-        command.arg(format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}"));
-        command.arg(plain.get_program()).args(plain.get_args()).env_clear();
-        command.current_dir(home.path(""));
-        command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
-        let mut gateway = Gateway::start(command, &home.path("gateway.log")).await;
+        let mut gateway = home.start_with_descriptors(descriptors).await;
         gateway.showing = bearer(&root);
         gateway.connected(&["demo"]).await;
         Self { _home: home, gateway, ann, bob }
@@ -55,7 +53,7 @@ impl Crowded {
     }
 }
 
-/// Whether the other side has closed a connection that it says nothing on.
+/// Whether the gateway has closed a connection.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let mut piece = [0; 1024];
     loop {
@@ -70,25 +68,14 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
 // audit: one user's 10,000 `subscriptions/listen` streams were all accepted, and another user's calls timed out.
 #[tokio::test]
 async fn one_users_streams_leave_room_for_others() {
-    let crowded = Crowded::start(json!({})).await;
-    let http = Http::new(crowded.gateway.address).sending(&bearer(&crowded.ann));
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
-        "notifications": { "toolsListChanged": true },
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        },
-    } });
-    let headers = [
-        ("content-type", "application/json"),
-        ("accept", "application/json, text/event-stream"),
-        ("mcp-protocol-version", "2026-07-28"),
-        ("mcp-method", "subscriptions/listen"),
-    ];
+    let limited = LimitedGateway::start(json!({})).await;
+    let http = Http::new(limited.gateway.address).sending(&bearer(&limited.ann));
+    let headers = modern_headers("subscriptions/listen");
+    let body = modern_body("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
     let mut open = Vec::new();
     let mut refused = 0;
     for _ in 0..60 {
-        let reply = http.send(Method::POST, "/mcp", &headers, body.to_string()).await;
+        let reply = http.send(Method::POST, "/mcp", &headers, body.clone()).await;
         if reply.status == 200 {
             open.push(reply);
         } else {
@@ -99,34 +86,34 @@ async fn one_users_streams_leave_room_for_others() {
         }
     }
     assert_eq!((open.len(), refused), (OF_USER / 2, 60 - OF_USER / 2));
-    crowded.bob_is_served().await;
+    limited.bob_is_served().await;
     // A stream that ends makes room for another.
     open.clear();
     let again = poll(PATIENCE, || async {
-        let reply = http.send(Method::POST, "/mcp", &headers, body.to_string()).await;
+        let reply = http.send(Method::POST, "/mcp", &headers, body.clone()).await;
         (reply.status == 200).then_some(())
     });
     assert!(again.await.is_some());
 }
 
-// audit: 10,050 idle connections without a credential kept everybody out; the bound was per thread.
+// audit: 10,050 idle connections without a credential blocked all clients; the bound was per thread.
 #[tokio::test]
-async fn connections_of_strangers_keep_nobody_out() {
-    let crowded = Crowded::start(json!({})).await;
+async fn unidentified_connections_do_not_block_other_clients() {
+    let limited = LimitedGateway::start(json!({})).await;
     let mut idle = Vec::new();
     for number in 0..400 {
-        if let Ok(mut stream) = TcpStream::connect(crowded.gateway.address).await {
+        if let Ok(mut stream) = TcpStream::connect(limited.gateway.address).await {
             if number % 2 == 0 {
                 let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: ").await;
             }
             idle.push(stream);
         }
         if number % 100 == 99 {
-            crowded.bob_is_served().await;
+            limited.bob_is_served().await;
         }
     }
-    assert!(eyes::open_files(crowded.gateway.pid()) < DESCRIPTORS * 3 / 4);
-    // Those that ask nothing have a short time.
+    assert!(eyes::open_files(limited.gateway.pid()) < DESCRIPTORS * 3 / 4);
+    // Connections without a request are closed after a short time.
     let start = Instant::now();
     while !idle.is_empty() {
         assert!(start.elapsed() < PATIENCE, "{} are open", idle.len());
@@ -138,50 +125,87 @@ async fn connections_of_strangers_keep_nobody_out() {
         }
         idle = open;
     }
-    crowded.bob_is_served().await;
+    limited.bob_is_served().await;
 }
 
 #[tokio::test]
 async fn one_users_connections_leave_room_for_others() {
-    let crowded = Crowded::start(json!({})).await;
+    let limited = LimitedGateway::start(json!({})).await;
     let request =
-        format!("GET /me HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n", crowded.ann);
-    let mut hers = Vec::new();
+        format!("GET /me HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n", limited.ann);
+    let mut of_ann = Vec::new();
     for _ in 0..OF_USER * 3 {
-        let mut stream = TcpStream::connect(crowded.gateway.address).await.unwrap();
+        let mut stream = TcpStream::connect(limited.gateway.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = [0; 4096];
         let length = tokio::time::timeout(PATIENCE, stream.read(&mut answer)).await.unwrap().unwrap();
         let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
-        assert!(answer.starts_with("HTTP/1.1 200"), "her newest connection is served: {answer}");
-        hers.push(stream);
+        assert!(answer.starts_with("HTTP/1.1 200"), "the newest connection is not served: {answer}");
+        of_ann.push(stream);
     }
-    crowded.bob_is_served().await;
+    limited.bob_is_served().await;
     let mut open = 0;
-    for stream in &mut hers {
+    for stream in &mut of_ann {
         open += usize::from(!is_closed(stream).await);
     }
-    assert!(open <= OF_USER, "{open} of hers are open");
+    assert!(open <= OF_USER, "{open} connections of ann are open");
+}
+
+/// Opens a hundred connections of one client and asks once on each; all of them are answered and stay open.
+async fn answers_a_burst(gateway: &Gateway, headers: &str) {
+    // All are open before the first request, so that none makes room for another.
+    let opening = (0..100).map(|_| TcpStream::connect(gateway.address));
+    let opened: io::Result<Vec<TcpStream>> = join_all(opening).await.into_iter().collect();
+    let mut streams = opened.expect("every connection is accepted");
+    let request = format!("GET /me HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
+    let asking = streams.iter_mut().enumerate().map(|(number, stream)| {
+        let request = request.as_bytes();
+        async move {
+            let mut start = [0; 12];
+            let asked = async {
+                stream.write_all(request).await?;
+                stream.read_exact(&mut start).await
+            };
+            let asked = tokio::time::timeout(PATIENCE, asked).await.expect("an answer in time");
+            asked.unwrap_or_else(|error| panic!("connection {number} was cut off: {error}"));
+            assert_eq!(&start, b"HTTP/1.1 200", "connection {number}");
+        }
+    });
+    join_all(asking).await;
+    for (number, stream) in streams.iter_mut().enumerate() {
+        assert!(!is_closed(stream).await, "connection {number} was closed");
+    }
+}
+
+// A burst of one client is within the bounds that a common limit of 1,024 descriptors leads to.
+#[tokio::test]
+async fn a_burst_of_one_clients_connections_is_answered() {
+    let home = Home::new(&[]);
+    let gateway = home.start_with_descriptors(1_024).await;
+    answers_a_burst(&gateway, "").await;
+    let limited = LimitedGateway::with_descriptors(json!({}), 1_024).await;
+    answers_a_burst(&limited.gateway, &format!("authorization: Bearer {}\r\n", limited.ann)).await;
+    limited.bob_is_served().await;
 }
 
 // M6: one user who opened all sessions evicted another's.
 #[tokio::test]
 async fn one_users_sessions_evict_their_own() {
-    let crowded = Crowded::start(json!({ "limits": { "sessions": 16 } })).await;
-    let address = crowded.gateway.address;
-    let bob = Client::known(Era::Legacy, address, "/mcp", &bearer(&crowded.bob)).await;
+    let limited = LimitedGateway::start(json!({ "limits": { "sessions": 16 } })).await;
+    let address = limited.gateway.address;
+    let bob = Client::known(Era::Legacy, address, "/mcp", &bearer(&limited.bob)).await;
     for _ in 0..40 {
-        Client::known(Era::Legacy, address, "/mcp", &bearer(&crowded.ann)).await;
+        Client::known(Era::Legacy, address, "/mcp", &bearer(&limited.ann)).await;
     }
     let listed = bob.ask("tools/list", json!({})).await;
     assert!(listed.code().is_none(), "{}", listed.answer);
-    let ready = crowded.gateway.http().get_json("/ready").await;
-    assert_eq!(ready["sessions"], 5, "a quarter of all for ann, and bob's");
+    let ready = limited.gateway.http().get_json("/ready").await;
+    assert_eq!(ready["sessions"], 5, "a quarter of all sessions for ann, and one of bob");
 }
 
 // M6: 60 sessions with 3.9 MiB of `clientInfo` kept 230 MiB.
 #[tokio::test]
-async fn a_client_is_remembered_by_a_few_bytes() {
+async fn a_session_keeps_few_bytes_of_client_info() {
     let home = Home::new(&[]);
     let gateway = home.start().await;
     let open = async |info: Value, capabilities: Value| {
@@ -208,7 +232,7 @@ async fn a_client_is_remembered_by_a_few_bytes() {
     assert_eq!((status, answer["error"]["code"].as_i64()), (400, Some(-32602)), "{answer}");
 }
 
-/// A request whose body does not come: how long it was kept, and what it was told.
+/// Sends a request with an unfinished body: how long it was kept open, and the answer.
 async fn unfinished(gateway: &Gateway, head: &str) -> (Duration, String) {
     let mut stream = TcpStream::connect(gateway.address).await.unwrap();
     let request = format!(
@@ -216,15 +240,15 @@ async fn unfinished(gateway: &Gateway, head: &str) -> (Duration, String) {
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let start = Instant::now();
-    let mut told = Vec::new();
-    let read = tokio::time::timeout(Duration::from_secs(90), stream.read_to_end(&mut told)).await;
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(90), stream.read_to_end(&mut answer)).await;
     assert!(read.is_ok(), "{head} stayed open");
-    (start.elapsed(), String::from_utf8_lossy(&told).into_owned())
+    (start.elapsed(), String::from_utf8_lossy(&answer).into_owned())
 }
 
 // M7: request bodies had neither a total nor an idle deadline.
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for() {
+async fn an_unfinished_request_body_times_out() {
     let home = Home::new(&[("demo", json!({ "bundled": "demo" }))]);
     let gateway = home.start().await;
     gateway.connected(&["demo"]).await;
@@ -233,9 +257,12 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
         unfinished(&gateway, "POST /tools/demo_hash/call"),
         unfinished(&gateway, "POST /files?name=a.txt"),
     );
-    for (what, (kept, told), longest) in [("mcp", mcp, 30), ("call", call, 30), ("upload", upload, 60)] {
-        assert!(told.starts_with("HTTP/1.1 408"), "{what}: {told}");
-        assert!(told.contains("request.too-slow") && told.contains("connection: close"), "{what}: {told}");
+    for (what, (kept, answer), longest) in [("mcp", mcp, 30), ("call", call, 30), ("upload", upload, 60)] {
+        assert!(answer.starts_with("HTTP/1.1 408"), "{what}: {answer}");
+        assert!(
+            answer.contains("request.too-slow") && answer.contains("connection: close"),
+            "{what}: {answer}"
+        );
         assert!(kept < Duration::from_secs(longest), "{what}: {kept:?}");
     }
     assert_eq!(gateway.http().get_json("/files").await["files"], json!([]));
@@ -243,14 +270,14 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 
 // audit: an unread stream was never closed.
 #[tokio::test]
-async fn a_client_that_does_not_read_is_cut_off() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let home = Home::new(&[]);
     let gateway = home.start().await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(gateway.address).await.unwrap();
     let request = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    // The first request makes it the connection of somebody known: strangers have less time.
+    // The first request identifies the caller: unidentified connections have less time.
     let known = "GET /me HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(format!("{known}{}", request.repeat(400)).as_bytes()).await.unwrap();
     let start = Instant::now();
@@ -259,5 +286,5 @@ async fn a_client_that_does_not_read_is_cut_off() {
         stream.try_write(b" ").is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock).then_some(())
     });
     assert!(cut.await.is_some(), "it is still open after {:?}", start.elapsed());
-    assert!(start.elapsed() > Duration::from_secs(20), "a pause is not the end: {:?}", start.elapsed());
+    assert!(start.elapsed() > Duration::from_secs(20), "it was closed too early: {:?}", start.elapsed());
 }

@@ -1,9 +1,8 @@
-//! Strain: servers that send the gateway round in circles or all come back at once, and a machine that runs short of
-//! descriptors or memory. Existing clients are still served.
+//! Overload: redirect loops, servers that all return at once, and a machine short of descriptors or memory. Existing
+//! clients are still served.
 
 use crate::scene::Scene;
 use serde_json::{Value, json};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -39,7 +38,7 @@ async fn always(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Str
 
 /// F11: a redirect to itself, a challenge without end, a pause of eleven days.
 #[tokio::test]
-async fn a_server_that_sends_the_gateway_round_in_circles_is_given_up() {
+async fn redirect_and_challenge_loops_are_given_up() {
     let redirect = |url: &str| format!("HTTP/1.1 307 Again\r\nlocation: {url}\r\ncontent-length: 0\r\n\r\n");
     let challenge =
         |_: &str| "HTTP/1.1 401 No\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\n\r\n".to_owned();
@@ -65,7 +64,7 @@ async fn a_server_that_sends_the_gateway_round_in_circles_is_given_up() {
 
 /// F11: tokens that are refused as soon as they are issued are not asked for without end.
 #[tokio::test]
-async fn a_token_that_never_counts_is_not_renewed_without_end() {
+async fn a_token_that_is_always_refused_is_not_renewed_without_end() {
     let house = Gatehouse::start(Era::Modern).await;
     let home = Home::new(&[("house", house.entry()), ("good", hostile(&["echo"]))]);
     let gateway = home.start().await;
@@ -79,7 +78,7 @@ async fn a_token_that_never_counts_is_not_renewed_without_end() {
     assert!(tally.registrations + tally.logins + tally.renewals <= 3, "{tally:?}");
 }
 
-/// F11: a service that asks for a pause longer than anybody waits.
+/// F11: a service that asks for a pause longer than the deadline of the call.
 #[tokio::test]
 async fn a_service_cannot_make_a_call_wait_for_days() {
     let later = |_: &str| "HTTP/1.1 429 Later\r\nretry-after: 999999\r\ncontent-length: 0\r\n\r\n".to_owned();
@@ -101,9 +100,9 @@ async fn a_service_cannot_make_a_call_wait_for_days() {
     assert!(count.load(Ordering::Relaxed) <= 15, "{count:?}");
 }
 
-/// Audit: "server `_manifest` did not answer". A time-out names the provider that people know.
+/// Audit: "server `_manifest` did not answer". A time-out names the provider by its configured name.
 #[tokio::test]
-async fn a_tool_of_a_manifest_that_is_late_names_its_provider() {
+async fn a_timeout_of_a_manifest_tool_names_its_provider() {
     let slow = Upstream::start(Era::Modern).await;
     slow.answer(Answer::Stalls { text: "{".into(), length: 100 });
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -176,7 +175,7 @@ async fn servers_that_return_together_are_connected_in_turns() {
     assert!(peak.load(Ordering::SeqCst) <= AT_ONCE, "{peak:?} were asked at once");
 }
 
-/// A connection that is kept, as clients keep theirs.
+/// A persistent connection.
 struct Kept(TcpStream);
 
 impl Kept {
@@ -184,7 +183,7 @@ impl Kept {
         Self(TcpStream::connect(gateway.address).await.unwrap())
     }
 
-    /// Calls a tool; nothing where no answer comes in time.
+    /// Calls a tool; `None` if no answer comes in time.
     async fn call(&mut self, gateway: &Gateway, number: usize) -> Option<String> {
         let body = format!(r#"{{"arguments":{{"number":{number}}}}}"#);
         let request = format!(
@@ -210,28 +209,23 @@ impl Kept {
     }
 }
 
-/// F19: no descriptors are left for new clients; those who are there are served, and it passes.
+/// F19: no descriptors are left for new clients; connected clients are served, and the gateway recovers.
 #[tokio::test]
 async fn a_gateway_without_descriptors_serves_on_and_recovers() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
-    let serve = home.command("serve");
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 256; exec \"$@\"", "sh"]).arg(serve.get_program()).args(serve.get_args());
-    command.env_clear().envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.current_dir(home.path(""));
-    let gateway = Gateway::start(command, &home.path("gateway.log")).await;
+    let gateway = home.start_with_descriptors(256).await;
     gateway.connected(&["good"]).await;
     let mut old = Kept::open(&gateway).await;
-    assert!(old.call(&gateway, 0).await.is_some(), "it is served: {}", gateway.log());
+    assert!(old.call(&gateway, 0).await.is_some(), "the first call is not answered: {}", gateway.log());
     let mut crowd = Vec::new();
-    // More than there are descriptors; the kernel keeps the rest until somebody accepts them.
+    // More than there are descriptors; the kernel keeps the rest until they are accepted.
     for _ in 0..300 {
         let opening = TcpStream::connect(gateway.address);
         crowd.extend(
             tokio::time::timeout(Duration::from_millis(500), opening).await.ok().and_then(Result::ok),
         );
     }
-    // Strangers have a share of the connections: however many come, descriptors are left for the rest.
+    // Unidentified connections are bounded: descriptors are left for the rest.
     let held = eyes::open_files(gateway.pid());
     assert!(held < 200, "{held} files are open");
     for number in 1..=20 {
@@ -248,13 +242,13 @@ async fn a_gateway_without_descriptors_serves_on_and_recovers() {
         let mut new = Kept::open(&gateway).await;
         new.call(&gateway, 99).await.map(drop)
     });
-    assert!(recovered.await.is_some(), "new clients are served again: {}", gateway.log());
+    assert!(recovered.await.is_some(), "new clients are not served again: {}", gateway.log());
     assert!(old.call(&gateway, 100).await.is_some());
 }
 
-/// F20: many long results at once. What clients have not taken yet is not piled up.
+/// F20: many long results at once are not buffered for clients that have not read them yet.
 #[tokio::test]
-async fn many_long_results_at_once_are_not_piled_up() {
+async fn many_long_results_at_once_are_not_buffered() {
     const MIB: usize = 1 << 20;
     const CALLS: usize = 40;
     let upstream = Upstream::start(Era::Modern).await;
@@ -291,7 +285,7 @@ async fn many_long_results_at_once_are_not_piled_up() {
 
 /// F25: an unresolvable host delays its own server alone.
 #[tokio::test]
-async fn a_name_that_is_not_resolved_holds_nobody_up() {
+async fn an_unresolvable_host_delays_no_other_server() {
     let entry = json!({ "url": "http://no-such-host.invalid/mcp", "connect_timeout": 2 });
     let home = Home::new(&[("bad", entry.clone()), ("worse", entry), ("good", hostile(&["echo"]))]);
     std::fs::create_dir_all(home.path("tools")).unwrap();

@@ -1,6 +1,6 @@
-//! A yes belongs to a person, a tool and a question: it counts for no other person, tool or question.
+//! Scope of an approval: it is valid for one caller, one tool and one question.
 
-use crate::admission::{Provider, Signer};
+use crate::issuer::{Provider, Signer};
 use crate::known::{bearer, make_token, read, run};
 use crate::ledger::{Ledger, entry, over, said};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use toolbooth_testkit::world::{Home, Http, PATIENCE, poll};
 fn pay() -> Value {
     json!({
         "name": "pay",
-        "description": "Pays somebody.",
+        "description": "Makes a payment.",
         "requires_consent": true,
         "providers": [
             { "name": "mcp", "priority": 0, "config": { "server": "led", "tool": "write_entry" } },
@@ -41,7 +41,7 @@ fn manifest(home: &Home, text: &Value) {
     fs::write(path, text.to_string()).unwrap();
 }
 
-/// A ledger whose users have tokens: root (admin), ann, and bob, who approves for others.
+/// A ledger whose users have tokens: root (administrator), ann, and bob (approver).
 struct Bank {
     ledger: Ledger,
     root: String,
@@ -105,7 +105,7 @@ fn id(held: &Value) -> String {
 
 // H3
 #[tokio::test]
-async fn a_yes_to_a_manifest_tool_is_no_yes_to_the_tool_behind_it() {
+async fn approval_of_a_manifest_tool_does_not_approve_the_tool_behind_it() {
     let bank =
         Bank::open(json!({ "approval": "approver" }), json!({ "policy": { "consent": "gateway" } })).await;
     let (ann, bob) = (bank.ann.0.clone(), bank.bob.clone());
@@ -115,7 +115,7 @@ async fn a_yes_to_a_manifest_tool_is_no_yes_to_the_tool_behind_it() {
     let (status, held) = bank.answer(&ann, &outer, "approve", "").await;
     assert_eq!((status, &held["answerer"]), (200, &json!("caller_or_approver")), "{held}");
 
-    // The tool behind it asks on its own terms, as when it is called by its own name.
+    // The tool behind it has its own approval rule, as when it is called by its own name.
     let inner = bank.waiting("led_write_entry").await;
     assert_eq!((&inner["answerer"], &inner["user"]), (&json!("approver_only"), &json!("ann")));
     assert_eq!(inner["arguments"], json!({ "text": "rent" }));
@@ -133,7 +133,7 @@ async fn a_yes_to_a_manifest_tool_is_no_yes_to_the_tool_behind_it() {
 
 // H3: with the caller still there, both questions are asked and the answer comes to the call.
 #[tokio::test]
-async fn a_call_that_waits_is_asked_about_for_each_tool_on_its_way() {
+async fn a_waiting_call_is_asked_about_for_each_tool_it_leads_to() {
     let bank =
         Bank::open(json!({ "approval": "approver" }), json!({ "policy": { "consent": "gateway" } })).await;
     let (ann, bob) = (bank.ann.0.clone(), bank.bob.clone());
@@ -168,14 +168,14 @@ async fn a_mapping_does_not_hide_arguments_from_a_rule() {
         assert_eq!(bank.answer(&ann, &held, "approve", "").await.0, 200);
         over(&bank.http(&ann), &held).await
     };
-    // One question is enough for what no rule is about.
+    // One question is enough if no rule matches.
     let done = consented("12").await;
     assert_eq!(done["outcome"]["result"]["content"][0]["text"], "wrote 12", "{done}");
 
     let led_to = consented("9999").await;
     assert_eq!(led_to["outcome"]["code"], "call.held", "{led_to}");
     assert_eq!(bank.ledger.entries(), ["12 by ann"]);
-    // An approver is asked about the call as she made it.
+    // The approver sees the arguments of the call as ann made it.
     let held = bank.waiting("led_write_entry").await;
     assert_eq!((&held["answerer"], &held["user"]), (&json!("approver_only"), &json!("ann")));
     assert_eq!(held["arguments"], json!({ "value": "9999" }));
@@ -192,7 +192,7 @@ async fn a_mapping_does_not_hide_arguments_from_a_rule() {
 async fn a_call_whose_token_was_revoked_while_it_waited_is_not_run() {
     let bank = Bank::open(json!({ "approval": "approver" }), json!({})).await;
     let (token, of_ann) = bank.ann.clone();
-    // Another live token of hers is not the one the call was made with.
+    // The call was not made with her other valid token.
     make_token(&bank.ledger.home, Some(&bank.root), "ann", &["--groups", "leads"]);
     let http = bank.http(&token);
     let call = tokio::spawn(async move {
@@ -240,7 +240,7 @@ async fn a_call_whose_caller_lost_the_group_while_it_waited_is_not_run() {
     let hidden = poll(PATIENCE, || async {
         (ann.get_json("/tools/led_write_entry").await["code"] == "tool.unknown").then_some(())
     });
-    hidden.await.expect("the group is gone");
+    hidden.await.expect("the group was removed");
     assert_eq!(root.post_json(&format!("/approvals/{held}/approve"), "").await.0, 200);
     let (status, problem) = call.await.unwrap();
     assert_eq!((status, &problem["code"]), (403, &json!("call.rights-gone")), "{problem}");
@@ -249,13 +249,13 @@ async fn a_call_whose_caller_lost_the_group_while_it_waited_is_not_run() {
 
 // M3 (a)
 #[tokio::test]
-async fn approved_calls_of_manifest_tools_run_from_every_door() {
+async fn approved_calls_of_manifest_tools_run_over_every_interface() {
     let home = Home::with_settings(json!({ "approval": { "default": "writes" } }), &[]);
     manifest(&home, &pay());
     let ledger = Ledger::at(home, &entry()).await.ready().await;
     let user = ledger.user().await;
-    let yes = ledger.run(&["call", "pay", "text=one", "--yes"]);
-    assert_eq!((yes.status.code(), said(&yes).as_str()), (Some(0), "wrote one"), "{yes:?}");
+    let approved = ledger.run(&["call", "pay", "text=one", "--yes"]);
+    assert_eq!((approved.status.code(), said(&approved).as_str()), (Some(0), "wrote one"), "{approved:?}");
 
     let http = ledger.gateway.http();
     let (_, answer) = http.post_json("/tools/pay/call", r#"{"arguments":{"text":"two"},"wait":0}"#).await;
@@ -302,8 +302,12 @@ async fn an_approved_call_runs_in_the_version_of_its_persona() {
     let user = ledger.user().await;
     for persona in ["ops", "dev"] {
         let text = format!("text={persona}");
-        let yes = ledger.run(&["call", "led_write_entry", &text, "--yes", "--persona", persona]);
-        assert_eq!((yes.status.code(), said(&yes)), (Some(0), format!("wrote {persona}")), "{yes:?}");
+        let approved = ledger.run(&["call", "led_write_entry", &text, "--yes", "--persona", persona]);
+        assert_eq!(
+            (approved.status.code(), said(&approved)),
+            (Some(0), format!("wrote {persona}")),
+            "{approved:?}"
+        );
         // An edit is checked against the version that was asked about.
         let held = said(&ledger.run(&["call", "led_write_entry", &text, "--persona", persona]));
         let other = r#"{"text":"other"}"#;
@@ -316,7 +320,7 @@ async fn an_approved_call_runs_in_the_version_of_its_persona() {
 
 // M3 (c)
 #[tokio::test]
-async fn an_approved_call_of_a_signed_in_user_outlives_the_gateway() {
+async fn an_approved_call_of_a_signed_in_user_survives_a_restart() {
     let signer = Signer::new("one");
     let provider = Provider::start(&signer).await;
     let jwt = json!({ "issuer": provider.url, "audience": "booth" });
@@ -341,9 +345,9 @@ async fn an_approved_call_of_a_signed_in_user_outlives_the_gateway() {
         answer["held"].as_str().unwrap().to_owned()
     };
     let first = call(&as_ann(&ledger, json!({})), "known").await;
-    // What a token said is believed no longer than the token lasts.
+    // Claims of a token are valid no longer than the token.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    // It ended a while ago, and is taken for ten seconds more: clocks may differ by a minute.
+    // It expired 50 seconds ago and is accepted for ten seconds more: clocks may differ by a minute.
     let short = json!({ "sub": "eve", "exp": now - 50 });
     let second = call(&as_ann(&ledger, short), "unknown").await;
     ledger = ledger.survive().await;
@@ -364,11 +368,11 @@ async fn an_approved_call_of_a_signed_in_user_outlives_the_gateway() {
         let held = root.get_json(&format!("/approvals/{second}")).await;
         held["waiting_for"].is_string().then_some(held)
     });
-    let deferred = deferred.await.expect("it waits for her");
+    let deferred = deferred.await.expect("it waits for its caller to sign in");
     assert_eq!(deferred["state"], "approved", "{deferred}");
     assert!(deferred["waiting_for"].as_str().unwrap().contains("sign in again"), "{deferred}");
     assert_eq!(ledger.entries().len(), 1);
-    // She comes back, and it runs.
+    // Once she signs in again, it runs.
     assert_eq!(as_ann(&ledger, json!({ "sub": "eve" })).get_json("/me").await["user"], "eve");
     assert_eq!(over(&root, &second).await["state"], "done");
     assert_eq!(ledger.entries(), ["known by ann", "unknown by eve"]);
@@ -376,7 +380,7 @@ async fn an_approved_call_of_a_signed_in_user_outlives_the_gateway() {
 
 // Who may answer, by spec: consent, approval in person, four eyes.
 #[tokio::test]
-async fn what_needs_approval_is_asked_every_time_and_in_person() {
+async fn approval_is_asked_for_every_time_and_in_person() {
     let bank = Bank::open(
         json!({}),
         json!({
@@ -385,15 +389,15 @@ async fn what_needs_approval_is_asked_every_time_and_in_person() {
     )
     .await;
     let (home, ann) = (&bank.ledger.home, bank.ann.0.clone());
-    // What she says beforehand does not count, and she is not there to be asked.
-    let yes = run(home, &["call", "led_write_entry", "text=one", "--yes"], Some(&ann));
-    assert_eq!(yes.status.code(), Some(4), "{yes:?}");
-    let held = said(&yes);
+    // `--yes` is not enough for this rule, and the command cannot ask her.
+    let called = run(home, &["call", "led_write_entry", "text=one", "--yes"], Some(&ann));
+    assert_eq!(called.status.code(), Some(4), "{called:?}");
+    let held = said(&called);
     let (status, problem) = bank.answer(&ann, &held, "approve", r#"{"remember":"always"}"#).await;
     assert_eq!((status, &problem["code"]), (400, &json!("approval.not-remembered")), "{problem}");
     assert_eq!(bank.answer(&ann, &held, "approve", r#"{"remember":"once"}"#).await.0, 200);
     assert_eq!(over(&bank.http(&ann), &held).await["state"], "done");
-    assert_eq!(bank.call(&ann, "led_write_entry", "two").await.0, 202, "each time");
+    assert_eq!(bank.call(&ann, "led_write_entry", "two").await.0, 202, "asked again for the next call");
     assert_eq!(bank.ledger.entries(), ["one by ann"]);
 }
 
@@ -407,10 +411,10 @@ async fn a_rule_that_plans_one_tool_leaves_the_others_alone() {
     for text in ["one", "two"] {
         let (status, answer) = bank.call(&ann, "led_write_entry", text).await;
         assert_eq!(status, 202, "{answer}");
-        // It may change something as well, and no rule is about it.
+        // No rule applies to this tool, though it may write too.
         let (status, answer) = bank.call(&ann, "led_delete_entry", text).await;
         assert_ne!(status, 202, "{answer}");
-        assert!(answer.to_string().contains("there is no entry"), "it ran: {answer}");
+        assert!(answer.to_string().contains("there is no entry"), "the tool did not run: {answer}");
     }
     let http = bank.http(&ann);
     let listed = http.get_json("/plans").await;
@@ -422,7 +426,7 @@ async fn a_rule_that_plans_one_tool_leaves_the_others_alone() {
 }
 
 #[tokio::test]
-async fn four_eyes_are_not_the_callers_own() {
+async fn a_caller_cannot_be_the_second_pair_of_eyes() {
     let bank = Bank::open(
         json!({}),
         json!({
@@ -432,14 +436,14 @@ async fn four_eyes_are_not_the_callers_own() {
     )
     .await;
     let (ann, bob, root) = (bank.ann.0.clone(), bank.bob.clone(), bank.root.clone());
-    // Bob approves for others, but not for himself; root is an admin, and no exception.
+    // Bob approves for others but not for himself; the same holds for root, an administrator.
     for caller in [&ann, &bob, &root] {
         let (_, answer) = bank.call(caller, "led_write_entry", "mine").await;
         let held = answer["held"].as_str().unwrap().to_owned();
         let (status, problem) = bank.answer(caller, &held, "approve", "").await;
         assert_eq!((status, &problem["code"]), (403, &json!("approval.not-yours")));
         assert_eq!(bank.http(caller).get_json(&format!("/approvals/{held}")).await["yours"], false);
-        // Anybody may take back what they asked for.
+        // A caller may reject their own call.
         let (status, taken_back) = bank.answer(caller, &held, "reject", "").await;
         assert_eq!((status, &taken_back["state"]), (200, &json!("rejected")), "{taken_back}");
     }
@@ -452,7 +456,7 @@ async fn four_eyes_are_not_the_callers_own() {
 
 // audit: 1,000 held calls = HTTP 500
 #[tokio::test]
-async fn who_has_asked_for_too_much_is_told_so_and_others_go_on() {
+async fn too_many_held_calls_of_one_user_are_refused_and_others_continue() {
     let bank = Bank::open(json!({ "approval": "approver" }), json!({})).await;
     let ann = bank.ann.0.clone();
     let calls: Vec<_> = (0..1_000).map(|number| (number, bank.http(&ann))).collect();
@@ -466,12 +470,16 @@ async fn who_has_asked_for_too_much_is_told_so_and_others_go_on() {
     let (status, problem) = bank.call(&ann, "led_write_entry", "one more").await;
     assert_eq!((status, &problem["code"]), (429, &json!("call.too-many-held")), "{problem}");
     assert!(problem.to_string().contains("1000") && problem["hint"].is_string(), "{problem}");
-    assert_eq!(bank.call(&bank.bob, "led_write_entry", "mine").await.0, 202, "others have their own share");
+    assert_eq!(
+        bank.call(&bank.bob, "led_write_entry", "mine").await.0,
+        202,
+        "each user has a limit of their own"
+    );
 }
 
 // audit: no event or audit row for approving another's call, another's request state; group denial audited as unknown
 #[tokio::test]
-async fn attempts_at_what_is_not_theirs_are_on_record_for_the_operator_alone() {
+async fn attempts_on_calls_of_others_are_recorded_for_the_operator_only() {
     let bank = Bank::open(json!({ "approval": "approver" }), json!({})).await;
     let home = &bank.ledger.home;
     let (cat, _) = make_token(home, Some(&bank.root), "cat", &[]);
@@ -487,7 +495,7 @@ async fn attempts_at_what_is_not_theirs_are_on_record_for_the_operator_alone() {
     let hidden = poll(PATIENCE, || async {
         (bank.http(&cat).get_json("/tools/led_ok").await["code"] == "tool.unknown").then_some(())
     });
-    hidden.await.expect("the server is for others now");
+    hidden.await.expect("the server is hidden from cat");
     let (status, problem) = bank.call(&cat, "led_write_entry", "x").await;
     assert_eq!((status, &problem["code"]), (404, &json!("call.unknown-tool")));
 

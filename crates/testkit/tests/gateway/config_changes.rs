@@ -1,4 +1,4 @@
-//! A configuration that changes while the gateway runs: rules first, all or nothing, and nothing unsaid.
+//! Configuration changes while the gateway runs: applied as a whole, rules first, and reported.
 
 use crate::known::{bearer, make_token, run};
 use ::http::Method;
@@ -26,12 +26,12 @@ async fn reload_error(gateway: &Gateway, code: Value) {
 
 async fn assert_closed(gateway: &Gateway) {
     let reply = Http::new(gateway.address).send(Method::GET, "/me", &[], "").await;
-    assert_eq!(reply.status, 401, "nobody is let in without a token: {}", gateway.log());
+    assert_eq!(reply.status, 401, "a request without a token is not refused: {}", gateway.log());
 }
 
 /// First use B1: reload said "Nothing changed", and anonymous callers stayed admin.
 #[tokio::test]
-async fn a_way_of_knowing_callers_takes_effect_at_once() {
+async fn an_added_auth_mode_takes_effect_at_once() {
     let servers = [("good", hostile(&["echo"]))];
     let home = Home::new(&servers);
     let gateway = home.start().await;
@@ -43,7 +43,7 @@ async fn a_way_of_knowing_callers_takes_effect_at_once() {
     let closed = poll(PATIENCE, || async {
         (gateway.http().get_json("/tools").await["code"] == "auth.required").then_some(())
     });
-    closed.await.expect("nobody is let in without a token");
+    closed.await.expect("requests without a token are refused");
     let (status, _) = reload(&gateway).await;
     assert_eq!(status, 401);
     let (status, text) = client.call_text("good_ok", "{}").await;
@@ -55,9 +55,9 @@ async fn a_way_of_knowing_callers_takes_effect_at_once() {
         poll(PATIENCE, || async { gateway.log().contains("config.reload-loosens-auth").then_some(()) });
     refused.await.expect("the watcher's reload is refused");
     let output = run(&home, &["reload"], None);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && told.contains("config.reload-loosens-auth"), "{output:?}");
-    assert!(told.contains("restart the gateway"), "{told}");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("config.reload-loosens-auth"), "{output:?}");
+    assert!(text.contains("restart the gateway"), "{text}");
     assert_closed(&gateway).await;
     drop(gateway);
     let gateway = home.start().await;
@@ -66,7 +66,7 @@ async fn a_way_of_knowing_callers_takes_effect_at_once() {
 
 /// Audit A2: a token gateway whose file was moved away became `local`, with every caller as its administrator.
 #[tokio::test]
-async fn a_file_that_is_lost_opens_nothing() {
+async fn a_lost_configuration_file_does_not_open_the_gateway() {
     let places: [(&str, &[&str]); 2] =
         [(".config/toolbooth/toolbooth.toml", &[]), ("rules/toolbooth.toml", &["--config-dir", "rules"])];
     for (place, arguments) in places {
@@ -107,9 +107,9 @@ async fn a_file_that_is_lost_opens_nothing() {
     }
 }
 
-/// Audit A2: the rules of a file that vanishes stay until a person says that this is meant.
+/// Audit A2: the rules of a deleted file stay in force until an explicit reload.
 #[tokio::test]
-async fn a_person_may_take_a_file_away() {
+async fn a_removed_file_takes_effect_with_an_explicit_reload() {
     let home = Home::new(&[("good", hostile(&["echo"]))]);
     let file = home.path(".config/toolbooth/toolbooth.yaml");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -130,9 +130,9 @@ async fn a_person_may_take_a_file_away() {
     reload_error(&gateway, Value::Null).await;
 }
 
-/// First use B1: what is fixed at the start is named.
+/// First use B1: settings that are read only at the start are named.
 #[tokio::test]
-async fn what_needs_a_restart_is_said() {
+async fn settings_that_need_a_restart_are_reported() {
     let servers = [("good", hostile(&["echo"]))];
     let home = Home::new(&servers);
     let gateway = home.start().await;
@@ -142,9 +142,9 @@ async fn what_needs_a_restart_is_said() {
     assert_eq!(status, 200, "{report}");
     assert_eq!(report["restart_needed"], json!(["naming", "allowed_hosts"]), "{report}");
     let output = run(&home, &["reload"], None);
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(told.contains("Restart needed: naming, allowed_hosts"), "{told}");
-    assert!(!told.contains("Nothing changed"), "{told}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("Restart needed: naming, allowed_hosts"), "{text}");
+    assert!(!text.contains("Nothing changed"), "{text}");
     assert!(gateway.log().contains("restart needed"), "{}", gateway.log());
     let recent = gateway.http().get_json("/events/recent?types=config.error").await;
     assert!(recent.to_string().contains("config.restart-needed"), "{recent}");
@@ -168,7 +168,7 @@ async fn a_tool_that_is_denied_later_is_gone_at_once() {
     assert_eq!(report["applied"]["restarted"], json!([]), "{report}");
     assert_eq!(client.call("good_ok", json!({})).await.code(), Some(-32602));
     assert_eq!(client.names("tools/list", "tools").await, ["good_echo"]);
-    changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("clients are told");
+    changes.wait_for("notifications/tools/list_changed", PATIENCE).await.expect("clients are notified");
     home.configure(json!({}), &servers);
     let (status, _) = reload(&gateway).await;
     assert_eq!(status, 200);
@@ -209,7 +209,7 @@ async fn an_unusable_file_keeps_the_last_good_configuration() {
 
 /// Audit, medium: a save that empties the file first and fills it later made calls fail.
 #[tokio::test]
-async fn a_save_in_two_steps_is_waited_for() {
+async fn a_file_saved_in_two_steps_is_read_once_complete() {
     let servers = [("good", hostile(&["echo"]))];
     let home = Home::new(&servers);
     let gateway = home.start().await;
@@ -235,7 +235,7 @@ async fn a_save_in_two_steps_is_waited_for() {
 
 /// Audit: a name that is used again must not show what the old server of that name offered.
 #[tokio::test]
-async fn a_name_that_is_used_again_shows_no_old_tools() {
+async fn a_reused_server_name_shows_no_old_tools() {
     let old = Upstream::start(Era::Modern).await;
     let home = Home::new(&[("s", old.entry())]);
     let gateway = home.start().await;
