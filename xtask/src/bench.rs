@@ -12,11 +12,11 @@ mod starts;
 
 use anyhow::{Context, Result, bail, ensure};
 use cells::{CELLS, Cell, Samples, Via};
-use goals::{Depth, Verdict};
+use goals::{BuildKind, Depth, Verdict};
 use stage::{Programs, Stage};
 use std::{collections::BTreeSet, path::Path, path::PathBuf, time::Duration};
 
-const USAGE: &str = "usage: cargo xtask bench [--rows 1,2,...] [--rounds N] [--quick] [--full] [--report-only] \
+const USAGE: &str = "usage: cargo xtask bench [--rows 1,2,...] [--rounds N] [--quick] [--full] [--dist] [--report-only] \
                      [--toolbooth PROGRAM] [--built FOLDER]";
 
 /// The rows of the goals that are measured here.
@@ -37,6 +37,7 @@ struct Plan {
     length: Duration,
     on_miss: OnMiss,
     depth: Depth,
+    kind: BuildKind,
     toolbooth: Option<PathBuf>,
     built: Option<PathBuf>,
 }
@@ -49,6 +50,7 @@ fn plan(arguments: impl IntoIterator<Item = String>) -> Result<Plan> {
         length: Duration::from_millis(500),
         on_miss: OnMiss::Fail,
         depth: Depth::Lean,
+        kind: BuildKind::Release,
         toolbooth: None,
         built: None,
     };
@@ -63,6 +65,7 @@ fn plan(arguments: impl IntoIterator<Item = String>) -> Result<Plan> {
             }
             "--quick" => (plan.rounds, plan.length) = (2, Duration::from_millis(400)),
             "--full" => plan.depth = Depth::Full,
+            "--dist" => plan.kind = BuildKind::Dist,
             "--report-only" => plan.on_miss = OnMiss::Report,
             "--toolbooth" => plan.toolbooth = Some(PathBuf::from(value()?)),
             "--built" => plan.built = Some(PathBuf::from(value()?)),
@@ -82,7 +85,10 @@ fn rows(text: &str) -> Result<BTreeSet<u8>> {
 
 /// Measures what the arguments select; a missed goal is an error.
 pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<()> {
-    let plan = plan(arguments)?;
+    let mut plan = plan(arguments)?;
+    if plan.kind == BuildKind::Dist && plan.toolbooth.is_none() {
+        plan.toolbooth = Some(crate::dist::program(root)?);
+    }
     let programs = match &plan.built {
         Some(folder) => Programs::find(folder, plan.toolbooth.as_deref())?,
         None => Programs::build(root, plan.toolbooth.as_deref())?,
@@ -94,7 +100,7 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     }
     let mut samples = Samples::create(&root.join("bench/results"))?;
     measure(&plan, &programs, &mut samples)?;
-    let findings = goals::judge(&plan.rows, plan.depth, &samples);
+    let findings = goals::judge(&plan.rows, plan.depth, plan.kind, &samples);
     println!("\n{}", goals::table(&findings));
     println!("\nSamples: {}", samples.path().display());
     let missed: Vec<_> = findings.iter().filter(|finding| finding.verdict == Verdict::Missed).collect();

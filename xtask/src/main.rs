@@ -4,6 +4,7 @@
 
 mod bench;
 mod conformance;
+mod dist;
 mod interop;
 mod kills;
 mod node;
@@ -29,7 +30,8 @@ usage: cargo xtask TASK
   conformance   the official suite, in every pair of eras [--pair P] [--client] [--scenario NAME]
   kills         kill the gateway at random moments and check what was promised [COUNT, 200]
   bench         what a call costs, against nginx [--quick] [--full] [--rows 1,2] [--report-only]
-  profile       make anew what release builds go by (profile/README.md); half an hour
+  dist          build the binary that is shipped: fat LTO and a profile of real calls; half an hour
+  profile       make a new profile for `dist` (profile/README.md); half an hour
   tokens        what catalogues cost a model in full, as summaries and through search CATALOGUE...
   search-eval   how good and how fast tool search is [FOLDER] [--runs FOLDER]
   vocabulary    pack a tokenizer's vocabulary for the binary FILE.tiktoken
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::run(arguments).map(done),
         Some("kills") => kills::run(&root(), arguments).map(done),
         Some("bench") => bench::run(&root(), arguments).map(done),
+        Some("dist") => dist::run(&root(), arguments).map(done),
         Some("profile") => bench::profile::run(&root(), arguments).map(done),
         Some("tokens") => tokens::run(arguments).map(done),
         Some("search-eval") => search_eval(&root(), arguments).map(done),

@@ -1,13 +1,14 @@
-//! `cargo xtask profile`: what release builds go by. See `profile/README.md`.
+//! `cargo xtask profile`: makes the profile that `cargo xtask dist` uses. See `profile/README.md`.
 //!
 //! A gateway that counts where it goes is built and put to work: the bench, lean and as it comes, calls over stdio, and
 //! searches. What it counted is merged into one file.
 
 use super::cells::Samples;
-use super::goals::Depth;
+use super::goals::{BuildKind, Depth};
 use super::registry::Registry;
 use super::stage::{Programs, Running, Stage, answer, free_address};
 use super::{OnMiss, Plan, ROWS, measure};
+use crate::dist;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use std::{
@@ -23,17 +24,15 @@ const LENGTH: Duration = Duration::from_millis(400);
 /// How long the gateway with a stdio server may take to offer its tools.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Makes the profile anew, with a counting gateway that was built before if one is given.
+/// Makes a new profile, with an instrumented gateway that was built before if one is given.
 pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<()> {
     let arguments: Vec<String> = arguments.into_iter().collect();
     let folder = root.join("target/profile");
     let raw = folder.join("raw");
-    let merger = merger()?;
+    let merger = dist::profile_reader()?;
     let counting = match arguments.as_slice() {
-        [] => {
-            next_generation(&root.join("profile/rustc"))?;
-            counting_gateway(root, &folder, &raw)?
-        }
+        // It has a folder of its own: cargo keeps only one build of each set of flags.
+        [] => dist::build(root, &folder, &format!("-Cprofile-generate={}", raw.display()))?,
         [option, program] if option == "--counting" => PathBuf::from(program),
         _ => bail!("usage: cargo xtask profile [--counting PROGRAM]"),
     };
@@ -47,6 +46,7 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
             length: LENGTH,
             on_miss: OnMiss::Report,
             depth,
+            kind: BuildKind::Dist,
             toolbooth: None,
             built: None,
         };
@@ -55,10 +55,10 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
         over_stdio(&stage)?;
         searches(&stage)?;
     }
-    let profile = root.join("profile/calls.profdata");
+    let profile = root.join(dist::PROFILE);
     let nothing = || {
         format!(
-            "the gateway counted nothing; one that is given must be built with TOOLBOOTH_PROFILE={}",
+            "the gateway counted nothing; one that is given must be built with -Cprofile-generate={}",
             raw.display()
         )
     };
@@ -76,47 +76,6 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     ensure!(merged.success(), "{} ended with {merged}", merger.display());
     println!("{}: {} bytes", profile.display(), fs::metadata(&profile)?.len());
     Ok(())
-}
-
-/// Counts the wrapper's generation up: by it cargo sees that everything is to be built anew.
-fn next_generation(wrapper: &Path) -> Result<()> {
-    let text = fs::read_to_string(wrapper).with_context(|| wrapper.display().to_string())?;
-    fs::write(wrapper, raised(&text)?).with_context(|| wrapper.display().to_string())
-}
-
-fn raised(wrapper: &str) -> Result<String> {
-    const MARK: &str = "\ngeneration=";
-    let (before, rest) = wrapper.split_once(MARK).context("profile/rustc names no generation")?;
-    let (number, after) = rest.split_once('\n').context("profile/rustc ends with its generation")?;
-    let number: u32 = number.parse().context("the generation in profile/rustc is no number")?;
-    Ok(format!("{before}{MARK}{}\n{after}", number + 1))
-}
-
-/// Builds a gateway that counts. It has a folder of its own, as cargo does not see that it is another one.
-fn counting_gateway(root: &Path, folder: &Path, raw: &Path) -> Result<PathBuf> {
-    let status = crate::cargo(root)
-        .args(["build", "--release", "--package", "toolbooth", "--target-dir"])
-        .arg(folder)
-        .env("TOOLBOOTH_PROFILE", raw)
-        .status()
-        .context("cargo did not start")?;
-    ensure!(status.success(), "the counting gateway does not build");
-    Ok(folder.join("release/toolbooth"))
-}
-
-/// The program that merges counts: of the toolchain's component `llvm-tools`, or of the system's LLVM.
-fn merger() -> Result<PathBuf> {
-    let sysroot = Command::new("rustc").args(["--print", "target-libdir"]).output().context("no rustc")?;
-    let libraries = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
-    let of_toolchain = libraries.with_file_name("bin").join("llvm-profdata");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // The youngest first: what bears no number may be too old for the compiler's counts.
-    let numbered = (19..=30).rev().map(|version| format!("llvm-profdata-{version}"));
-    let names = numbered.chain(["llvm-profdata".to_owned()]);
-    let of_system = names
-        .flat_map(|name| std::env::split_paths(&path).map(|folder| folder.join(&name)).collect::<Vec<_>>());
-    let found = std::iter::once(of_toolchain).chain(of_system).find(|program| program.is_file());
-    found.context("there is no llvm-profdata: `rustup component add llvm-tools`, or Debian's package llvm-19")
 }
 
 /// Requests of every length, some in other words than tools use.
@@ -161,21 +120,4 @@ fn over_stdio(stage: &Stage<'_>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_wrappers_generation_is_raised_and_nothing_else() {
-        let wrapper = include_str!("../../../profile/rustc");
-        let raised = raised(wrapper).expect("a generation");
-        let differing: Vec<_> = wrapper.lines().zip(raised.lines()).filter(|(old, new)| old != new).collect();
-        let [(old, new)] = differing[..] else { panic!("{differing:?}") };
-        let number =
-            |line: &str| line.strip_prefix("generation=").and_then(|number| number.parse::<u32>().ok());
-        assert_eq!(number(old).map(|number| number + 1), number(new));
-        assert_eq!(wrapper.lines().count(), raised.lines().count());
-    }
 }

@@ -45,11 +45,10 @@ impl Programs {
         Ok(Self { toolbooth: toolbooth?, server: server?, load: load?, nginx: find_nginx() })
     }
 
-    /// Builds them for release; a gateway that was given is not built.
+    /// Builds them for release; a gateway that is given is not built.
     pub fn build(root: &Path, toolbooth: Option<&Path>) -> Result<Self> {
         if toolbooth.is_none() {
-            // By itself, as it is released: beside others it may get other features of its dependencies, and its
-            // profile would not fit.
+            // On its own: beside other packages it may get other features of its dependencies.
             let built = crate::cargo(root).args(["build", "--release", "-p", "toolbooth"]).status();
             ensure!(built.context("cargo did not start")?.success(), "the gateway does not build");
         }

@@ -13,8 +13,7 @@ use toolbooth_core::secret::SecretText;
 use toolbooth_testkit::world::binaries;
 use toolbooth_upstream::process::{Frame, Launch, LineReader, Process, Reaper, StderrTail};
 
-/// The hostile executable. Cargo's own variable for it has a hyphen in its name, and does not get through the shell
-/// that stands before the compiler (`profile/rustc`).
+/// The path of the hostile executable.
 pub fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| binaries::hostile().to_str().expect("a path in plain letters").to_owned())

@@ -1,0 +1,97 @@
+//! `cargo xtask dist`: the binary that is shipped.
+//!
+//! Whole-program optimisation (the `dist` profile in `Cargo.toml`) and a profile of real calls (`profile/README.md`).
+//! `cargo build --release` does neither: it is for people who build from source and want the program in minutes.
+
+mod fit;
+
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The profile of real calls.
+pub const PROFILE: &str = "profile/calls.profdata";
+
+/// The share of the busiest functions that must be found in the binary. A profile that fits has about two thirds of
+/// them there: the others were inlined. A profile of other dependencies or another compiler has next to none.
+const MIN_FIT: f64 = 0.4;
+
+/// Builds the binary and checks that the profile fits it.
+pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<()> {
+    let arguments: Vec<String> = arguments.into_iter().collect();
+    ensure!(arguments.is_empty(), "usage: cargo xtask dist");
+    let profile = root.join(PROFILE);
+    let flags = format!("-Cprofile-use={} -Cllvm-args=-no-pgo-warn-mismatch", profile.display());
+    let program = build(root, &root.join("target"), &flags)?;
+    let fit = fit::measure(&profile, &program)?;
+    println!("{fit}");
+    ensure!(
+        fit.share() >= MIN_FIT,
+        "the profile does not fit the code any more; make a new one with `cargo xtask profile`"
+    );
+    strip(&program)?;
+    println!("{}: {} bytes", program.display(), std::fs::metadata(&program)?.len());
+    Ok(())
+}
+
+/// Builds the gateway as it is shipped, with these flags for the compiler; its path.
+pub fn build(root: &Path, folder: &Path, flags: &str) -> Result<PathBuf> {
+    let host = host()?;
+    // By itself: beside other packages its dependencies may get other features, and their functions other names.
+    // For a named target, so that the flags do not reach build scripts.
+    let status = crate::cargo(root)
+        .args(["build", "--profile", "dist", "--package", "toolbooth", "--target", &host, "--target-dir"])
+        .arg(folder)
+        .env("RUSTFLAGS", flags)
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .status()
+        .context("cargo did not start")?;
+    ensure!(status.success(), "the gateway does not build");
+    Ok(folder.join(host).join("dist/toolbooth"))
+}
+
+/// The binary that an earlier `cargo xtask dist` built.
+pub fn program(root: &Path) -> Result<PathBuf> {
+    let program = root.join("target").join(host()?).join("dist/toolbooth");
+    ensure!(program.is_file(), "there is no {}: run `cargo xtask dist` first", program.display());
+    Ok(program)
+}
+
+/// The target that the compiler builds for by itself.
+fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("rustc did not start")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not name its host")?.to_owned())
+}
+
+/// Removes the symbols, which only the check of the profile needs.
+fn strip(program: &Path) -> Result<()> {
+    let status = Command::new("strip").arg(program).status().context("there is no `strip` (binutils)")?;
+    ensure!(status.success(), "strip ended with {status}");
+    Ok(())
+}
+
+/// The program that reads profiles: from the toolchain's component `llvm-tools`, or from the system's LLVM.
+pub fn profile_reader() -> Result<PathBuf> {
+    let output = Command::new("rustc").args(["--print", "target-libdir"]).output().context("no rustc")?;
+    let libraries = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let of_toolchain = libraries.with_file_name("bin").join("llvm-profdata");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // The newest first: one without a version may be too old for what the compiler writes.
+    let names = (19..=30).rev().map(|version| format!("llvm-profdata-{version}"));
+    let names: Vec<String> = names.chain(["llvm-profdata".to_owned()]).collect();
+    let of_system = names
+        .iter()
+        .flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)))
+        .find(|program| program.is_file());
+    if of_toolchain.is_file() {
+        return Ok(of_toolchain);
+    }
+    match of_system {
+        Some(program) => Ok(program),
+        None => {
+            bail!("there is no llvm-profdata: `rustup component add llvm-tools`, or Debian's package llvm-19")
+        }
+    }
+}
